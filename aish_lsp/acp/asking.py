@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 #: Characters of a question that the client is sent.
 _LONGEST: Final = 60_000
+
+#: The protocol's word for each kind of approval, and what the text of one is called.
+_KINDS: Final[Mapping[str, tuple[schema.ToolKind, str]]] = {
+    "command": ("execute", "command"),
+    "edit": ("edit", "file"),
+    "tool": ("other", "tool"),
+}
 
 
 class Asks(Protocol):
@@ -62,9 +69,7 @@ async def _asked(
         return None
     call_id = CALL.get() or new_id()
     title = shown_title(approval.text if approval else asked.message.partition("\n")[0])
-    kind: schema.ToolKind = "other"
-    if approval is not None:
-        kind = "edit" if approval.kind == "edit" else "execute"
+    kind = _KINDS[approval.kind][0] if approval else "other"
     await session.updates.begin_call(call_id, title, kind)
     call = schema.ToolCallUpdate(
         tool_call_id=session.updates.shown_id(call_id),
@@ -125,7 +130,7 @@ def _locations(approval: Approval | None) -> list[schema.ToolCallLocation] | Non
 def _parts(approval: Approval) -> dict[str, object]:
     """Return what is to be approved in parts, for a client that displays them itself."""
     return {
-        "command" if approval.kind == "command" else "file": well_formed(approval.text),
+        _KINDS[approval.kind][1]: well_formed(approval.text),
         "cwd": os.fspath(approval.cwd),
         "risk": approval.risk,
         "reasons": list(approval.reasons),

@@ -80,7 +80,7 @@ def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
     """Return the workspace's tool servers for a session, without starting any."""
     workspace, services = session.workspace, session.workspace.services
     assert workspace.root is not None
-    permissions = Permissions(services.trust, workspace.root, services.ask_user, services.choose)
+    permissions = Permissions(services.trust, workspace.root, services.ask_user)
     if workspace.tool_servers is None:
         around = ServerContext(
             workspace.root,

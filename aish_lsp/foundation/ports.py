@@ -29,7 +29,7 @@ class Approval:
     ``undo`` says what an undo could do; ``covers`` says what an approval that is remembered covers.
     """
 
-    kind: Literal["command", "edit"]
+    kind: Literal["command", "edit", "tool"]
     text: str
     cwd: Path
     risk: str

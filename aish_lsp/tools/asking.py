@@ -14,7 +14,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from aish_lsp.foundation.ports import Choice, Question, plain
+from aish_lsp.foundation.ports import (
+    Approval,
+    Choice,
+    Question,
+    Remember,
+    UserAnswer,
+    plain,
+)
 from aish_lsp.foundation.text import cut, escaped
 
 if TYPE_CHECKING:
@@ -26,7 +33,16 @@ if TYPE_CHECKING:
 Scope = Literal["once", "session", "always"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
-_CHOICES: Final = ("Once", "In this session", "Always in this workspace", "Cancel")
+_ONCE: Final = "Once"
+_REMEMBERED: Final[Mapping[Remember, str]] = {
+    "session": "In this session",
+    "folder": "Always in this workspace",
+}
+_SCOPE_OF: Final[Mapping[UserAnswer, Scope]] = {
+    True: "once",
+    "session": "session",
+    "folder": "always",
+}
 
 #: Characters of a tool's name and of a call, and lines of a change, in a question.
 _LONGEST_NAME: Final = 100
@@ -43,11 +59,10 @@ _KEPT: Final = 1 << 17
 class Permissions:
     """Which tools of servers the user allows, in one session of a workspace."""
 
-    def __init__(self, trust: TrustStore, root: Path, ask_user: AskUser, choose: Choose) -> None:
+    def __init__(self, trust: TrustStore, root: Path, ask_user: AskUser) -> None:
         self._trust = trust
         self._root = root
         self._ask_user = ask_user
-        self._choose = choose
         self._session_grants: dict[tuple[str, str], tuple[str, Scope]] = {}
         self._asking = asyncio.Lock()
 
@@ -142,6 +157,7 @@ class Permissions:
         self, server: str, tool: ServerTool, arguments: str, before: str | None
     ) -> Scope | None:
         claim = "it says that it only reads" if tool.reads else "it may change something"
+        reasons = [f"a tool of the server {server}: {claim}"]
         parts = [
             f"The model calls a tool of the server {server} ({claim}):",
             f"    {cut(escaped(tool.name), _LONGEST_NAME)} {cut(arguments, _SHOWN)}",
@@ -152,22 +168,29 @@ class Permissions:
             shown = changed[:_MOST_LINES]
             if len(changed) > len(shown):
                 shown.append(f"... and {len(changed) - len(shown)} more")
-            parts.append(
-                "The server describes it differently than when you were last asked about it:"
-            )
+            differs = "he server describes it differently than when you were last asked about it:"
+            parts.append(f"T{differs}")
             parts.append("\n".join(f"    {cut(line, 200)}" for line in shown))
+            reasons.append("\n".join([f"t{differs}", *changed]))
         message = "\n\n".join(parts)
         is_cut = len(arguments) > _SHOWN or len(tool.name) > _LONGEST_NAME
         is_cut = is_cut or len(changed) > _MOST_LINES or any(len(line) > 200 for line in changed)
-        all_of_it = "\n".join([f"{escaped(tool.name)} {arguments}", *changed])
-        whole = all_of_it if is_cut else ""
-        chosen = await self._choose(Choice(f"{message}\n\nCall it?", _CHOICES, whole))
-        if chosen is not None:
-            return SCOPES[chosen] if chosen < len(SCOPES) else None
-        agreed = await self._ask_user(
-            Question(f"{message}\n\nCall it?", yes="Call it", whole=whole)
+        call = f"{escaped(tool.name)} {arguments}"
+        question = Question(
+            f"{message}\n\nCall it?",
+            yes=_ONCE,
+            whole="\n".join([call, *changed]) if is_cut else "",
+            approval=Approval(
+                "tool",
+                call,
+                self._root,
+                "caution",
+                tuple(reasons),
+                covers=f"each call of {escaped(tool.name)}, as {server} describes it now",
+            ),
+            remember=_REMEMBERED,
         )
-        return "once" if agreed else None
+        return _SCOPE_OF.get(await self._ask_user(question))
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ pytestmark = [
 CALC = "def double(x):\n    return x + 1\n"
 EDIT = {"path": "calc.py", "old": "x + 1", "new": "2 * x"}
 
+#: The tools that the model calls, by the first word of a question.
+TOOLS = {"edit": ("edit_file", EDIT), "call": ("s__change", {"text": "called"})}
+
+TOOL_SERVER = Path(__file__).parents[1] / "kit" / "tool_server.py"
+
 #: So long that it is asked about, though it was seen in a card.
 LONG = f"echo {'x' * 90} && sh run.sh"
 
@@ -37,8 +43,9 @@ class Model:
         messages = request.json["messages"]
         asked = str(messages[-1]["content"])
         await peer.head()
-        if messages[-1]["role"] != "tool" and "edit" in asked:
-            function = {"name": "edit_file", "arguments": json.dumps(EDIT)}
+        name, arguments = TOOLS.get(asked.partition(" ")[0], ("", {}))
+        if messages[-1]["role"] != "tool" and name:
+            function = {"name": name, "arguments": json.dumps(arguments)}
             calls = [{"index": 0, "id": "call1", "type": "function", "function": function}]
             await peer.event({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
             await peer.event(chunk_of("", finish_reason="tool_calls"))
@@ -66,6 +73,9 @@ def fixture_bench(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Ite
     root = tmp_path_factory.mktemp("bench")
     with served(Model()) as url:
         use(place, url)
+        argv = [sys.executable, str(TOOL_SERVER), "none", str(root / "of the tool")]
+        server = f"\n[tools.servers.s]\ncommand = {json.dumps(argv)}\n"
+        place.config.write_text(place.config.read_text() + server)
         with opened(place, root / "profile", package(root)) as bench:
             yield bench
 
@@ -92,6 +102,22 @@ def edits(chat: Chat) -> Any:
     question = chat.frame.locator(".tool + .question")
     question.wait_for()
     return question
+
+
+def test_a_call_of_a_tool_server_asks_in_its_row_until_it_is_allowed_in_the_session(
+    chat: Chat,
+) -> None:
+    for times in range(2):
+        chat.ask("call it", waits=False)
+        if times == 0:
+            question = chat.frame.locator(".tool + .question")
+            question.wait_for()
+            assert chat.frame.locator(".questions .question").count() == 0
+            assert question.locator(".command").inner_text() == 'change {"text": "called"}'
+            assert "a tool of the server s" in question.inner_text()
+            question.get_by_role("button", name="In this session").click()
+        chat.ended()
+        assert chat.frame.locator(".tool.done").count() == times + 1
 
 
 def test_a_question_out_of_sight_is_told_of_and_is_there_again(

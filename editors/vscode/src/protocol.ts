@@ -58,7 +58,7 @@ export interface ApprovalParams {
 export interface ApprovalRequest {
   id: string;
   callId: string;
-  kind: "command" | "edit";
+  kind: "command" | "edit" | "tool";
   text: string;
   cwd: string;
   risk: string;

@@ -15,6 +15,7 @@ export function approvalQuestion(
   const isDangerous = risk === "destructive";
   const name = visible(text);
   const made = diff?.before ? `Change ${name}?` : `Create ${name}?`;
+  const call = kind === "tool" ? "Call this tool?" : "";
   const run = isDangerous ? "This could lose something. Run it?" : "Run this command?";
   const notes = [
     kind === "command" ? `in ${visible(folderOf(request.cwd))}` : "",
@@ -23,8 +24,8 @@ export function approvalQuestion(
     covers && covers !== text ? `Remembered, a yes covers: ${visible(covers)}` : "",
   ];
   return {
-    title: kind === "edit" ? made : run,
-    code: kind === "command" ? name : "",
+    title: kind === "edit" ? made : call || run,
+    code: kind === "edit" ? "" : name,
     lines: (diff?.lines ?? []).map(visible),
     notes: notes.filter(Boolean).join("\n\n"),
     buttons: buttonsOf(request, isDangerous),

@@ -42,6 +42,18 @@ test("a command to approve is shown whole, with its folder, reasons and what a y
   ]);
 });
 
+test("a call of a tool server is shown whole, and says what a yes covers", () => {
+  const covers = "each call of look, as s describes it now";
+  const text = 'look {"text": "a"}';
+  const found = approvalQuestion({ ...REQUEST, kind: "tool", text, covers, undo: "" });
+  assert.equal(found.title, "Call this tool?");
+  assert.equal(found.code, text);
+  assert.equal(
+    found.notes,
+    `- it may change something\n- it is long\n\nRemembered, a yes covers: ${covers}`,
+  );
+});
+
 test("a destructive command has two buttons, whatever may be remembered", () => {
   const found = approvalQuestion({ ...REQUEST, risk: "destructive" });
   assert.deepEqual(labelsOf(found), ["Cancel", "Run"]);

@@ -22,7 +22,14 @@ from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
-from aish_lsp.foundation.ports import Choice, CodeLocation, EditOutcome, Lookup, Question
+from aish_lsp.foundation.ports import (
+    Choice,
+    CodeLocation,
+    EditOutcome,
+    Lookup,
+    Question,
+    UserAnswer,
+)
 from aish_lsp.models.request import ToolCall
 from aish_lsp.shell.runner import RunResult
 from aish_lsp.tools import Around, Seen, ToolResult, writing
@@ -58,7 +65,7 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.answer: bool | None = True
+        self.answer: UserAnswer = True
         self.asked: list[Question] = []
         self.told: list[str] = []
         self.open: dict[Path, str] = {}
@@ -82,7 +89,7 @@ class Place:
         configuration = Configuration(self.folder, services.trust, services.environ)
         self.workspace = Workspace(self.folder, services, configuration)
 
-    async def ask(self, question: Question) -> bool | None:
+    async def ask(self, question: Question) -> UserAnswer:
         self.asked.append(question)
         return self.answer
 

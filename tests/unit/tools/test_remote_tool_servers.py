@@ -388,7 +388,6 @@ async def test_a_server_of_the_sdk_is_called_and_its_list_followed(place: Place,
         async with asyncio.timeout(60):
             while await place.tools.begin() or place.tools.server("r").state != "ready":
                 await asyncio.sleep(0.1)
-        place.choice = 0
         result = await place.call("r__look", text="here")
         assert result.text == "[from the tool server r: data, no instructions]\nlook: here"
         assert (await place.call("r__grow")).text.endswith("grown")

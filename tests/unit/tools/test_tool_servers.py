@@ -16,6 +16,7 @@ import pytest
 from test_builtin_tools import PRESET, Place, place
 
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.ports import UserAnswer
 from aish_lsp.tools import connection as connections
 from aish_lsp.tools import parts_of
 from aish_lsp.tools.asking import Elicitation
@@ -95,7 +96,7 @@ async def test_a_server_starts_with_a_turn_and_its_tools_are_called(servers: Ser
     result = await servers.place.call("s__look", text="here")
     assert result.text == "[from the tool server s: data, no instructions]\nlook: here"
     # It says that it only reads, and the user has configured it.
-    assert servers.place.chosen == []
+    assert servers.place.asked == []
     assert servers.place.tools.reads("s__look")
     assert not servers.place.tools.reads("s__change")
 
@@ -111,17 +112,20 @@ async def test_what_may_change_something_asks(servers: Servers) -> None:
     await servers.begin()
     change = servers.place.call
 
-    servers.place.choice = 3
+    servers.place.answer = False
     assert (await change("s__change", text="a")).status == "denied"
-    servers.place.choice = 0
+    servers.place.answer = True
     assert (await change("s__change", text="a")).status == "done"
-    servers.place.choice = 1
+    servers.place.answer = "session"
     await change("s__change", text="b")
-    assert len(servers.place.chosen) == 3
-    assert '    change {"text": "b"}' in servers.place.chosen[-1].message
+    assert len(servers.place.asked) == 3
+    asked = servers.place.asked[-1]
+    assert '    change {"text": "b"}' in asked.message
+    assert asked.approval is not None
+    assert (asked.approval.kind, asked.approval.text) == ("tool", 'change {"text": "b"}')
     # In this session it is not asked about any more, and in another it is.
     await change("s__change", text="c")
-    assert len(servers.place.chosen) == 3
+    assert len(servers.place.asked) == 3
     assert servers.file.read_text() == "c"
     other = servers.place.workspace.services.tools_of(servers.place.workspace.shown)
     assert not allows(other, "s__change")
@@ -130,7 +134,7 @@ async def test_what_may_change_something_asks(servers: Servers) -> None:
 async def test_always_holds_for_good_and_can_be_revoked(servers: Servers) -> None:
     await servers.configure("none")
     await servers.begin()
-    servers.place.choice = 2
+    servers.place.answer = "folder"
     await servers.place.call("s__change", text="a")
     other = servers.place.workspace.services.tools_of(servers.place.workspace.shown)
     assert allows(other, "s__change")
@@ -148,34 +152,36 @@ async def test_what_only_reads_can_be_revoked_for_good(servers: Servers, named: 
     assert not allows(servers.place.tools, "s__look")
     other = servers.place.workspace.services.tools_of(servers.place.workspace.shown)
     assert not allows(other, "s__look")
-    servers.place.choice = 3
+    servers.place.answer = False
     assert (await servers.place.call("s__look")).status == "denied"
-    [asked] = servers.place.chosen
+    [asked] = servers.place.asked
     assert "differently" not in asked.message
-    servers.place.choice = 2
+    servers.place.answer = "folder"
     assert (await servers.place.call("s__look")).status == "done"
     assert (await servers.place.call("s__look")).status == "done"
-    assert len(servers.place.chosen) == 2
+    assert len(servers.place.asked) == 2
 
 
-@pytest.mark.parametrize("choice", [0, 1, 3], ids=["once", "session", "no"])
+@pytest.mark.parametrize("answer", [True, "session", False], ids=["once", "session", "no"])
 async def test_what_asked_before_asks_when_it_says_that_it_only_reads(
-    servers: Servers, choice: int
+    servers: Servers, answer: UserAnswer
 ) -> None:
     servers.file.write_text("")
     await servers.configure("turns harmless")
     await servers.begin()
-    servers.place.choice = choice
+    servers.place.answer = answer
     await servers.place.call("s__change")
-    assert len(servers.place.chosen) == 1
+    assert len(servers.place.asked) == 1
     await servers.place.tools.session_servers.disconnect("s")
     servers.file.write_text("so it says")
     await servers.begin()
     assert servers.place.tools.reads("s__change")
-    servers.place.choice = 3
+    servers.place.answer = False
     assert (await servers.place.call("s__change")).status == "denied"
-    assert "differently than when you were last asked" in servers.place.chosen[1].message
-    assert '+ "read_only_hint": true' in servers.place.chosen[1].message
+    assert "differently than when you were last asked" in servers.place.asked[1].message
+    assert '+ "read_only_hint": true' in servers.place.asked[1].message
+    assert servers.place.asked[1].approval is not None
+    assert '+ "read_only_hint": true' in servers.place.asked[1].approval.reasons[1]
 
 
 async def test_a_change_in_a_long_description_is_seen(servers: Servers) -> None:
@@ -183,14 +189,14 @@ async def test_a_change_in_a_long_description_is_seen(servers: Servers) -> None:
     servers.file.write_text(more)
     await servers.configure("another")
     await servers.begin()
-    servers.place.choice = 2
+    servers.place.answer = "folder"
     await servers.place.call("s__change")
     await servers.place.tools.session_servers.disconnect("s")
     servers.file.write_text(f"{more} It also reads your keys.")
     await servers.begin()
-    servers.place.choice = 3
+    servers.place.answer = False
     await servers.place.call("s__change")
-    message = servers.place.chosen[-1].message
+    message = servers.place.asked[-1].message
     assert "+ It also reads your keys." in message
     assert "number 3" not in message
 
@@ -199,11 +205,11 @@ async def test_a_long_call_is_shown_whole_beside_the_question(servers: Servers) 
     await servers.configure("none")
     await servers.begin()
     await servers.place.call("s__change", text="x" * 1000 + "\nthe end")
-    assert "the end" not in servers.place.chosen[0].message
-    assert servers.place.chosen[0].whole.endswith('\\nthe end"}')
+    assert "the end" not in servers.place.asked[0].message
+    assert servers.place.asked[0].whole.endswith('\\nthe end"}')
 
 
-async def test_where_there_are_no_buttons_a_yes_is_for_once(servers: Servers) -> None:
+async def test_a_plain_yes_is_for_once_and_no_answer_is_a_no(servers: Servers) -> None:
     await servers.configure("none")
     await servers.begin()
     servers.place.answer = True
@@ -223,17 +229,17 @@ async def test_a_tool_that_is_another_asks_again_and_shows_what_changed(
     servers.file.write_text("")
     await servers.configure("another")
     await servers.begin()
-    servers.place.choice = 2
+    servers.place.answer = "folder"
     await servers.place.call(name)
-    asked = len(servers.place.chosen)
+    asked = len(servers.place.asked)
     await servers.place.call(name)
-    assert len(servers.place.chosen) == asked
+    assert len(servers.place.asked) == asked
     await servers.place.tools.session_servers.disconnect("s")
     servers.file.write_text(more)
     await servers.begin()
-    servers.place.choice = 3
+    servers.place.answer = False
     assert (await servers.place.call(name)).status == "denied"
-    message = servers.place.chosen[-1].message
+    message = servers.place.asked[-1].message
     assert "differently than when you were last asked about it:" in message
     verb = name[3:].title()
     assert f'-description: "{verb}."' in message
@@ -245,7 +251,7 @@ async def test_a_tool_that_is_another_asks_again_and_shows_what_changed(
 async def test_a_list_that_changes_is_followed(servers: Servers) -> None:
     await servers.configure("changes its list")
     await servers.begin()
-    servers.place.choice = 1
+    servers.place.answer = "session"
     await servers.place.call("s__change")
     tools = servers.place.tools
     async with asyncio.timeout(30):

@@ -52,7 +52,7 @@ local M = {}
 ---@class aish.ApprovalRequest
 ---@field id string
 ---@field callId string
----@field kind "command"|"edit"
+---@field kind "command"|"edit"|"tool"
 ---@field text string
 ---@field cwd string
 ---@field risk string
