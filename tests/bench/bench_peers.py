@@ -20,18 +20,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench_start import answers, framed, opening, start
+import peer_counts
+from bench_start import answers, framed, opening, spawned
 from measuring import TESTS, Row, idle, main, memory_of
 from stage import Stage, aish, question, stage
 
 PEERS: Final = TESTS.parent / ".bench-peers"
 NPM: Final = PEERS / "node_modules/.bin"
+COPILOT: Final = NPM / "copilot-language-server"
+AIDER: Final = PEERS / "aider-chat/bin/aider"
+AIDER_FLAGS: Final = ("--yes-always", "--no-git", "--no-check-update", "--no-show-model-warnings",
+                      "--no-pretty", "--analytics-disable", "--map-tokens", "0")  # fmt: skip
 #: Words of a reply, and milliseconds between two of them.
 WORDS: Final = 200
 PAUSE: Final = 5
 #: The figures, as they are named in a row.
 KINDS: Final = {
     "start": "start", "first": "first delta", "late": "delay of a delta", "memory": "memory",
+    "idle": "idle memory",
 }  # fmt: skip
 #: Seconds after which a program is left out.
 PATIENCE: Final = 90
@@ -45,6 +51,7 @@ class Measured:
     first: list[float] = field(default_factory=list)
     late: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
+    idle: list[float] = field(default_factory=list)
 
 
 class Words:
@@ -209,10 +216,13 @@ def programs(made: Stage) -> dict[str, Callable[[], Any]]:
     (home / "llm").mkdir(exist_ok=True)
     llm = f"- model_id: mine\n  model_name: m\n  api_base: {url}\n  api_key_name: none\n"
     (home / "llm/extra-openai-models.yaml").write_text(llm, encoding="utf-8")
-    flags = ("--yes-always", "--no-git", "--no-check-update", "--no-show-model-warnings",
-             "--no-pretty", "--analytics-disable", "--map-tokens", "0")  # fmt: skip
     gemini = (str(NPM / "gemini"), "--acp", "-m", "gemini-2.5-flash")
     found: dict[str, tuple[Path | None, Callable[[], Any]]] = {
+        "aish-lsp": (None, lambda: language_server(aish(), folder)),
+        "copilot-language-server": (
+            COPILOT,
+            lambda: language_server((str(COPILOT), "--stdio"), folder),
+        ),
         "aish-lsp acp": (
             None,
             lambda: agent(aish("acp"), {}, folder, acp_open, acp_text),
@@ -244,9 +254,9 @@ def programs(made: Stage) -> dict[str, Callable[[], Any]]:
             ),
         ),
         "aider": (
-            PEERS / "aider-chat/bin/aider",
+            AIDER,
             lambda: by_command(
-                (str(PEERS / "aider-chat/bin/aider"), "--model", "openai/m", *flags, "-m", asked),
+                (str(AIDER), "--model", "openai/m", *AIDER_FLAGS, "-m", asked),
                 openai, folder,
             ),
         ),
@@ -258,8 +268,6 @@ async def rows(rounds: int) -> list[Row]:
     """Measure all in turns; each figure of the others is held against ours."""
     with stage() as made:
         measures = programs(made)
-        begin = framed(opening(made.workspace))
-        measures["aish-lsp"] = lambda: as_start(aish(), begin)
         taken: dict[str, list[Measured]] = {name: [] for name in measures}
         for _ in range(rounds):
             for name, measure in measures.items():
@@ -267,18 +275,22 @@ async def rows(rounds: int) -> list[Row]:
                     taken[name].append(await asyncio.wait_for(measure(), PATIENCE))
                 except (TimeoutError, RuntimeError, OSError, ValueError) as error:
                     sys.stderr.write(f"{name}: {type(error).__name__}: {error}\n")
-    return held(taken)
+    return held(taken) + await peer_counts.rows(AIDER, AIDER_FLAGS)
 
 
-async def as_start(command: Sequence[str], begin: bytes) -> Measured:
-    """Measure the answer to ``initialize``."""
-    sample = await start(command, begin, answers(1))
-    return Measured(start=[sample.seconds * 1000])
+async def language_server(command: Sequence[str], folder: Path) -> Measured:
+    """Measure the answer to ``initialize``, and the memory of a server that was asked nothing."""
+    begin = opening(folder)
+    editor = {"name": "bench", "version": "1"}
+    begin[0]["params"]["initializationOptions"] = {"editorInfo": editor, "editorPluginInfo": editor}
+    async with spawned(command, framed(begin), answers(1)) as (sample, pid):
+        await idle(pid)
+        return Measured(start=[sample.seconds * 1000], idle=[memory_of(pid)])
 
 
 #: Which of our ways in is held against which programs.
 AGAINST: Final = {
-    "aish-lsp": ("codex app-server",),
+    "aish-lsp": ("codex app-server", "copilot-language-server"),
     "aish-lsp acp": ("codex app-server", "opencode acp", "gemini-cli --acp"),
     "aish-lsp ask": ("llm", "aider"),
 }
@@ -296,7 +308,7 @@ def held(taken: Mapping[str, list[Measured]]) -> list[Row]:
                 )
                 both = min(len(mine), len(theirs))
                 if both:
-                    unit = "MB" if kind == "memory" else "ms"
+                    unit = "MB" if "memory" in name else "ms"
                     row = Row(f"{ours}: {name}", other, mine[:both], theirs[:both], 1, unit=unit)
                     result.append(row)
     return result

@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -76,7 +77,11 @@ async def spawned(
     pipe = asyncio.subprocess.PIPE
     begun = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        *command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         assert process.stdin is not None
@@ -89,7 +94,8 @@ async def spawned(
                 break
         yield Sample(time.perf_counter() - begun, cpu_seconds(process.pid)), process.pid
     finally:
-        process.kill()
+        # With what it has started: that, too, holds the pipe.
+        os.killpg(process.pid, signal.SIGKILL)
         await process.communicate()
 
 
