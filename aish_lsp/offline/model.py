@@ -27,7 +27,7 @@ from aish_lsp.offline.results import (
     result_parts,
     says_no_more,
 )
-from aish_lsp.offline.table import kind_of, ways_of
+from aish_lsp.offline.table import FREE, kind_of, ways_of
 from aish_lsp.offline.understanding import Reading, TypedQuestion, read, read_question
 from aish_lsp.offline.words import data, group, is_foreign
 from aish_lsp.offline.workspace import Machine, WorkspaceFacts, steps, to_install
@@ -105,7 +105,7 @@ def sure_command(text: str, root: Path) -> str:
     """Return the command that answers a question for certain, ready to run; empty if unsure."""
     workspace = WorkspaceFacts(root)
     reading = read(text, (), workspace)
-    if len(reading.meant) != 1 or not _says_it_all(reading):
+    if len(reading.meant) != 1 or not _says_it_all(reading, text):
         return ""
     parts = _answer(reading.meant[0], workspace)
     commands = parts[0].commands if len(parts) == 1 and parts[0].is_ready else ()
@@ -158,12 +158,15 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     composed = compose(text, workspace, question.earlier)
     is_going_on = composed is not None and composed.goes_on
     reading = Reading(()) if is_going_on else read(text, question.earlier, workspace)
-    if composed is not None and not _says_it_all(reading):
+    known = [part for meant in reading.meant for part in _answer(meant, workspace)]
+    says_all, clauses = _says_it_all(reading, text), has_clauses(text, workspace)
+    is_filled = all(part.is_ready or not part.commands for part in known)
+    if composed and not (says_all and (is_filled or not clauses)):
         return _with_tools(composed.says, (composed.command,), workspace)
-    if not _says_it_all(reading) and has_clauses(text, workspace):
+    if clauses and not says_all:
         reading = _without_drops(reading, text, workspace)
     if reading.meant:
-        return [part for meant in reading.meant for part in _answer(meant, workspace)]
+        return known
     if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
     typed = _as_typed(question, workspace, surely=False)
@@ -174,10 +177,18 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
 _WORD_FOR_WORD: Final = 0.99
 
 
-def _says_it_all(reading: Reading) -> bool:
-    """Return whether the table has the question word for word, or it is about the last one."""
+def _says_it_all(reading: Reading, text: str) -> bool:
+    """Return whether the table has ``text`` word for word, or it is about the last question.
+
+    Several words that are taken for one text only because of their place may be clauses.
+    """
     return bool(reading.meant) and all(
-        not match.ignored and match.evidence.get("likeness", 1.0) > _WORD_FOR_WORD
+        not match.ignored
+        and match.evidence.get("likeness", 1.0) > _WORD_FOR_WORD
+        and not any(
+            kind_of(slot) in FREE and " " in value and f" {value} " in f" {text} "
+            for slot, value in match.values.items()
+        )
         for match in reading.meant
     )
 

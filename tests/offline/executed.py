@@ -84,7 +84,8 @@ def outcome(told: str, line: str) -> tuple[str, list[str]]:
     if silent or not references:
         return ("right" if not references else "silent") if silent else "wrong", commands
     if references == ["~^$"]:
-        return "wrong" if commands else "right", commands
+        says_so = not commands or "There is no " in told
+        return "right" if says_so else "wrong", commands
     if commands and any(map(_PLACEHOLDER.search, commands)):
         return "poor", commands
     in_order = arrow == "==>"

@@ -103,7 +103,7 @@ def _excluded(things: Things, found: list[Value]) -> None:
     """Leave out what has one of these names, and what is in such a folder."""
     for one in found:
         bare = one.text.strip("/").removeprefix("./")
-        if one.kind == "extension":
+        if one.kind in ("extension", "format"):
             bare = f"*.{one.extension}"
         if "/" in bare:
             # A path from a root has to be written in full: ./src/x is not */src/x alone.

@@ -131,7 +131,8 @@ _SUMS: Final = re.compile(r"(?:md5|sha1|sha256|sha512)(?:sums?)?", re.IGNORECASE
 _KINDS: Final = ("quoted", "curly", "size", "span", "number")
 #: A word with a file's noun behind it may be a format: "php files".
 _NOUN: Final = re.compile(
-    r"\s*(?:(?:,|and\b|or\b|,\s*and\b)\s*[\w.*]+\s*)*(?:files?|scripts?|documents?)\b"
+    r"\s*(?:(?:,|and\b|or\b|,\s*and\b)\s*[\w.*]+\s*)*"
+    r"(?:files?|scripts?|documents?|images?|pictures?|photos?|videos?|ones)\b"
 )
 _BEFORE_NAMES: Final = ("in", "under", "below", "inside", "within", "from", "to", "into", "of")
 _DIRS: Final = r"(?:director(?:y|ies)|folders?)"
@@ -189,7 +190,7 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
             word = word.rstrip(".")  # the end of a sentence
         if word[0] == "@" and world.exists(word[1:]):
             word = word[1:]  # a file that is mentioned
-        value = _value(word, kind, sentence.strip()[match.end() :])
+        value = _value(word, kind, sentence.strip()[match.end() :], said[-1] if said else "")
         if value is None and said and said[-1] in _BEFORE_NAMES and world.exists(word):
             value = Value(word, "path")
         if value is None:
@@ -216,12 +217,12 @@ _SHAPES: Final = tuple(
 )
 
 
-def _value(text: str, kind: str, rest: str) -> Value | None:
-    """Return the value that a token is, or None if it is a plain word."""
+def _value(text: str, kind: str, rest: str, before: str) -> Value | None:
+    """Return the value that a token is between two others, or None if it is a plain word."""
     if kind in ("size", "span", "number"):
         return Value(text.replace("-", " ") if kind == "span" else text, kind)
     if kind == "word":
-        if text.lower() in _formats() and _NOUN.match(rest):
+        if text.lower() in _formats() and (_NOUN.match(rest) or before in ("not", "are")):
             return Value(text, "format")
         english = _PLAIN.fullmatch(text) and (text.islower() or text.istitle())
         if _SUMS.fullmatch(text) or (english and (len(text) > 1 or text in "aAI")):
@@ -247,9 +248,25 @@ _FOLDER: Final = (
     r"(?!(?:other|another|hidden|empty|current|present|working|parent|home|root|same|this|these"
     rf"|new|old|different|given|following|specified|particular|certain|first|last|whole|entire)\b){_BARE}"
 )
+#: A plain word after "in" that is a folder if nothing goes on from it: "in src older than a day".
+_UNSEEN: Final = (
+    r"(?!(?:use|order|total|question|general|particular|details?|reverse|place|time|parallel|common"
+    r"|color|english|upper|lower|alphabetical|ascending|descending|human|long|short|git|this|names?"
+    rf"|addition|between|size|bytes|kilobytes|megabytes|full|half|future|last|past|there)\b){_FOLDER}"
+    r"(?=$|, |(?:and|that|which|whose|older|newer|larger|bigger|smaller|modified|changed|sorted|by"
+    r"|except|excluding|with|without|into|to|but|not|containing|named|ending|starting|recursively"
+    r"|are|is) |<)"
+)
 _FIELD: Final = (
     r"(?:the |their |its |last |full |file )*(?:names? |filenames? |paths? |sizes? |permissions? "
     r"|owners? |groups? |inodes? |types? |modification (?:times? |dates? ))(?:in bytes )?"
+)
+#: A plain word that is looked for in lines; one in the plural may be a class of words.
+_WORD: Final = (
+    r"(?!(?:\w*[^s]s|nothing|only|something|exactly|leading|trailing|empty|blank|header|other|odd|even"
+    r"|duplicated?|repeated|first|last|long|short)\b)"
+    rf"{_BARE}(?=$|, |(?:in|of|from|but|and|or|nor|to|lines?|left|sorted|then|with|without|where|as"
+    r"|by) )"
 )
 #: What the capitals in a clause stand for, besides those that clauses.toml defines.
 _VALUES: Final = {
@@ -259,15 +276,23 @@ _VALUES: Final = {
     "NAMES": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE})",
     "NAME": rf"({_ONE}|<number:\d+> |{_BARE})",
     "CALLED": rf"({_FOLDER})",
+    "UNSEEN": rf"({_UNSEEN})",
+    "SAID": rf"({_ONE}|<number:\d+> |{_WORD})",
+    "CLASS": r"((?:an? |any )?(?:digits?|numbers?|(?:upper-?case |lower-?case |capital )letters?"
+    r"|capitals?|spaces?|blanks?) )",
+    "NUMBERS": r"(<number:\d+> (?:(?:, (?:and )?|and )<number:\d+> )+)",
     "TARGET": rf"({_ONE}|<number:\d+> |(?!(?:home|current|present|parent|same|other)\b){_BARE})",
     "FORMATS": rf"(<(?:format|extension):\d+> (?:{_SEP}<(?:format|extension):\d+> )*)",
+    "FORMATTED": rf"((?:(?<=are )|(?<=not ))<(?:format|extension):\d+> "
+    rf"(?:{_SEP}<(?:format|extension):\d+> )*)",
     "THINGS": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE}(?:{_SEP}{_BARE})*)",
     "NUMBER": r"(<number:\d+> )",
     "NTH": r"(<number:\d+> |first |second )",
     "SIZE": r"(<size:\d+> )",
     "SPAN": r"(<span:\d+> )",
     "MODE": r"(<mode:\d+> |<number:\d+> )",
-    "DELIMITER": r"(<\w+:\d+> |commas? |colons? |semicolons? |tabs? |spaces? |pipes? |dash )",
+    "DELIMITER": r"(<\w+:\d+> |commas? |colons? |semicolons? |tabs? |spaces? |pipes? "
+    r"|dash(?:es)? |hyphens? |underscores? |dots? )",
     "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited |read "
     r"|modification (?:time |date )(?:is |was |of )?|access time (?:is |was |of )?"
     r"|status (?:was |has |have |is |were |been |last )*changed )",

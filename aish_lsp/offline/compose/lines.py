@@ -21,7 +21,7 @@ from aish_lsp.offline.compose.grammar import (
 )
 
 #: The order of the stages, whatever the order of the clauses.
-FILTER, LIMIT, _COLUMN, _CHANGE, _UNIQUE, _SORT, TOP, _SHAPE, _SUM = range(9)
+_SKIP, FILTER, LIMIT, _COLUMN, _CHANGE, _UNIQUE, _SORT, TOP, _SHAPE, _SUM = range(10)
 
 #: Where a column's delimiter goes: into a command of awk, and of sort.
 _AWK: Final = "awk\0F"
@@ -37,7 +37,9 @@ class LinesRequest:
         address: the lines that sed means by its first argument, if it can say it.
         sorting: the options of sort; None if nothing is sorted.
         delimiter: what separates columns; empty for blanks.
-        case: ``-i`` if the case of letters does not matter.
+        case: options of grep: ``-i`` if the case of letters does not matter, ``-A 2``.
+        header: whether the first line stays at the top.
+        numbered: whether the numbers of the lines are shown.
         key: the column that is shown or sorted by.
         words, count: whether words are meant instead of lines, and whether they are counted.
         delete, edit: whether the lines are deleted from the files; what sed does to each line.
@@ -54,6 +56,8 @@ class LinesRequest:
     key: str = ""
     delimiter: str = ""
     case: str = ""
+    header: str = ""
+    numbered: str = ""
     words: str = ""
     count: str = ""
     delete: str = ""
@@ -97,24 +101,64 @@ def _sources(text: LinesRequest, found: list[Value]) -> None:
             text.delimiter = {".csv": ",", ".tsv": "\t"}.get(one.text[-4:].lower(), "")
 
 
-def _grep(shape: str, *, no: bool = False) -> Effect:
-    """Return what adds a filter for a text in a line, at the place that ``shape`` says."""
+def _grep(shape: str, *, no: bool = False, both: bool = False) -> Effect:
+    """Return what adds a filter for texts in a line, at the place that ``shape`` says.
 
-    def add(text: LinesRequest, found: list[Value]) -> None:
-        if len(found) > 1 or re.search(r"[\^$*\[\]\\|+?\n]", found[0].text):
+    One of several texts is enough, unless ``both`` have to be there.
+    """
+
+    def add(text: LinesRequest, *found: list[Value]) -> None:
+        texts = [one[0].text for one in found if one]
+        if any(re.search(r"[\^$*\[\]\\|+?\n]", one) for one in texts):
             raise Misfit("this may be an expression")
-        pattern = shape.format(re.sub(r"[.]", r"\\.", found[0].text))
+        patterns = [shape.format(re.sub(r"[.]", r"\\.", one)) for one in texts]
+        text.address = f"/{patterns[0].replace('/', chr(92) + '/')}/{'!' * no}"
+        if len(patterns) > 1 or FILTER in dict(text.stages):
+            text.address = ""
         option = "-v " if no else ""
-        dash = "-e " if pattern.startswith("-") else ""
-        text.stages.append((FILTER, f"grep \0i{option}{dash}{quoted(pattern)}"))
-        text.address = f"/{pattern.replace('/', chr(92) + '/')}/{'!' * no}"
+        for some in [[one] for one in patterns] if both else [patterns]:
+            dash = "-e " if len(some) > 1 or some[0].startswith("-") else ""
+            said = " ".join(f"{dash}{quoted(one)}" for one in some)
+            text.stages.append((FILTER, f"grep \0i{option}{said}"))
 
     return add
 
 
+def _context(option: str) -> Effect:
+    """Return what shows lines beside those that are found."""
+
+    def add(text: LinesRequest, number: list[Value], found: list[Value] | None = None) -> None:
+        put(text, "case", f"{text.case}-{option} {number[0].number} ")
+        if found:
+            _grep("{}")(text, found)
+
+    return add
+
+
+def _where(test: str) -> Effect:
+    """Return what compares a column with a number or a text."""
+
+    def add(text: LinesRequest, *found: list[Value]) -> None:
+        column, one = (values[0] for values in found if values)
+        is_number = one.kind == "number"
+        if not is_number and (test != "==" or re.search(r'["\\]', one.text)):
+            raise Misfit("no number")
+        value = str(one.number) if is_number else f'"{one.text}"'
+        script = f"${column.number} {test} {value}"
+        text.stages.append((FILTER, f"{_AWK} {quoted(script)}"))
+
+    return add
+
+
+def _between(text: LinesRequest, first: list[Value], last: list[Value]) -> None:
+    ends = [re.sub(r"[][\\.*^$/]", r"\\\g<0>", one[0].text) for one in (first, last)]
+    text.address = f"/{ends[0]}/,/{ends[1]}/"
+    text.stages.append((LIMIT, f"sed -n {quoted(f'{text.address}p')}"))
+
+
 def _empty(pattern: str, *, no: bool) -> Effect:
     def add(text: LinesRequest) -> None:
-        text.stages.append((FILTER, f"grep {'-v ' * no}'{pattern}'"))
+        text.stages.append((FILTER, f"grep \0i{'-v ' * no}'{pattern}'"))
         text.address = f"/{pattern}/{'!' * no}"
 
     return add
@@ -139,17 +183,50 @@ def _end(program: str) -> Effect:
     return add
 
 
-def _column(text: LinesRequest, number: list[Value] | None = None) -> None:
+def _column(text: LinesRequest, *found: list[Value]) -> None:
+    number = next((one for one in found if one), None)
     put(text, "key", str(number[0].number) if number else "NF")
     text.stages.append((_COLUMN, f"{_AWK} '{{print ${text.key}}}'"))
 
 
-def _sort(options: str = "", key: str = "") -> Effect:
-    def add(text: LinesRequest, number: list[Value] | None = None) -> None:
+def _columns(text: LinesRequest, numbers: list[Value]) -> None:
+    wanted = [one.number for one in numbers]
+    put(text, "key", str(wanted[0]))
+    text.stages.append((_COLUMN, "\0C" + ",".join(map(str, wanted))))
+
+
+def _sort(options: str = "") -> Effect:
+    def add(text: LinesRequest, *found: list[Value]) -> None:
         known = text.sorting or ""
         text.sorting = "".join(sorted({*known, *options}))
-        if number:
+        for number in filter(None, found):
             put(text, "key", str(number[0].number))
+
+    return add
+
+
+def _ranked(options: str) -> Effect:
+    def add(text: LinesRequest, count: list[Value], *column: list[Value]) -> None:
+        _sort(options)(text, *column)
+        text.stages.append((TOP, f"head -n {count[0].number}"))
+
+    return add
+
+
+def _each(text: LinesRequest, *column: list[Value]) -> None:
+    if any(column):
+        _column(text, *column)
+    text.stages.append((_SORT, "sort | uniq -c"))
+
+
+def _edit(script: str) -> Effect:
+    """Return what changes each line: NUMBER and TEXT are those of the clause."""
+
+    def add(text: LinesRequest, *found: list[Value]) -> None:
+        one = next((values[0] for values in found if values), Value("1", "number"))
+        given = re.sub(r"[\\/&\n]", r"\\\g<0>", one.text)
+        number = str(one.number) if one.kind == "number" else "1"
+        put(text, "edit", script.replace("NUMBER", number).replace("TEXT", given))
 
     return add
 
@@ -162,6 +239,10 @@ _NAMED_DELIMITERS: Final = {
     "space": " ",
     "pipe": "|",
     "dash": "-",
+    "dashe": "-",
+    "hyphen": "-",
+    "underscore": "_",
+    "dot": ".",
 }
 
 
@@ -184,16 +265,27 @@ def _unique_words(text: LinesRequest) -> None:
     text.stages.append((_UNIQUE, "sort -u"))
 
 
+def _in_order(text: LinesRequest) -> None:
+    text.stages = [stage for stage in text.stages if stage[0] != _UNIQUE]
+    text.stages.append((_UNIQUE, "awk '!seen[$0]++'"))
+
+
 def _frequent(text: LinesRequest, number: list[Value] | None = None) -> None:
     text.stages.append((_SORT, "sort | uniq -c | sort -rn"))
-    text.stages += [(TOP, f"head -n {number[0].number}")] if number else []
+    text.stages.append((TOP, f"head -n {number[0].number if number else 1}"))
 
 
 def _replaced(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
     if "\n" in old[0].text + new[0].text or len(old) + len(new) > 2:
         raise Misfit("not one line")
-    was = re.sub(r"[][\\.*^$/]", r"\\\g<0>", old[0].text)
-    becomes = re.sub(r"[\\/&]", r"\\\g<0>", new[0].text)
+    old_text, new_text = (
+        _NAMED_DELIMITERS.get(one.text.lower().removesuffix("s"), one.text)
+        if one.kind == "word"
+        else one.text
+        for one in (old[0], new[0])
+    )
+    was = re.sub(r"[][\\.*^$/]", r"\\\g<0>", old_text).replace("\t", r"\t")
+    becomes = re.sub(r"[\\/&]", r"\\\g<0>", new_text).replace("\t", r"\t")
     put(text, "edit", f"s/{was}/{becomes}/g")
 
 
@@ -201,7 +293,20 @@ def _replaced(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
 EFFECTS: Final[Mapping[str, Effect]] = {
     "source": _sources,
     "contain": _grep("{}"),
+    "contain_both": _grep("{}", both=True),
     "not_contain": _grep("{}", no=True),
+    "before": _context("B"),
+    "after": _context("A"),
+    "around": _context("C"),
+    "between": _between,
+    "more": _where(">"),
+    "less": _where("<"),
+    "equal": _where("=="),
+    "top_by": _ranked("nr"),
+    "bottom_by": _ranked("n"),
+    "skip": _stage(_SKIP, "tail -n +2"),
+    "header": _set(header="kept"),
+    "in_order": _in_order,
     "starting": _grep("^{}"),
     "not_starting": _grep("^{}", no=True),
     "ending": _grep("{}$"),
@@ -209,7 +314,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "empty": _empty("^$", no=False),
     "not_blank": _empty("^[[:space:]]*$", no=True),
     "not_empty": _empty("^$", no=True),
-    "any_case": _set(case="-i "),
+    "any_case": lambda text: put(text, "case", "-i "),
     "range": _range,
     "one": _range,
     "first": _end("head"),
@@ -220,6 +325,14 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "longer": _stage(FILTER, "awk 'length > NUMBER'"),
     "shorter": _stage(FILTER, "awk 'length < NUMBER'"),
     "column": _column,
+    "columns": _columns,
+    "first_characters": _stage(_COLUMN, "cut -c 1-NUMBER"),
+    "cut_first": _edit(r"s/^.\{NUMBER\}//"),
+    "cut_last": _edit(r"s/.\{NUMBER\}$//"),
+    "append": _edit("s/$/TEXT/"),
+    "prepend": _edit("s/^/TEXT/"),
+    "strip_start": _edit("s/^[[:space:]]*//"),
+    "strip_end": _edit("s/[[:space:]]*$//"),
     "delimiter": _delimited,
     "csv": _set(delimiter=","),
     "unique": _stage(_UNIQUE, "sort -u"),
@@ -231,9 +344,9 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "reverse": _sort("r"),
     "by_column": _sort(),
     "frequent": _frequent,
-    "each": _stage(_SORT, "sort | uniq -c"),
+    "each": _each,
     "count": _set(count="all"),
-    "number": _stage(_SHAPE, "nl -ba"),
+    "number": _set(numbered="all"),
     "longest": _stage(TOP, "awk 'length > n {n = length; l = $0} END {print l}'"),
     "sum": _stage(_SUM, "awk '{n += $1} END {print n + 0}'"),
     "average": _stage(_SUM, "awk '{n += $1} END {if (NR) print n / NR}'"),
@@ -241,6 +354,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "minimum": _stage(_SUM, "awk 'NR == 1 || $1 < n {n = $1} END {print n}'"),
     "upper": _stage(_CHANGE, "tr '[:lower:]' '[:upper:]'"),
     "lower": _stage(_CHANGE, "tr '[:upper:]' '[:lower:]'"),
+    "upside_down": _stage(_SHAPE, "tac"),
     "mirrored": _stage(_SHAPE, "rev"),
     "joined": _joined,
     "replaced": _replaced,
@@ -284,30 +398,21 @@ def composed_lines(wanted: LinesRequest) -> Composed:
 
 def _edited(text: LinesRequest) -> Composed:
     """Return the command that changes the files themselves."""
-    script = text.edit or f"{text.address}d"
-    alone = len(text.stages) == bool(text.delete) and not (text.edit and text.delete)
-    if not alone or (text.delete and not text.address) or text.case or text.count or text.save:
+    script = f"{text.address}{text.edit or 'd'}"
+    alone = len(text.stages) == bool(text.address) and not (text.edit and text.delete)
+    if not alone or not (text.edit or text.address) or text.case or text.count or text.save:
         raise Misfit("this cannot be done in the file")
-    if text.sorting is not None or text.words or text.key:
+    if text.header or text.numbered or text.sorting is not None or text.words or text.key:
         raise Misfit("this cannot be done in the file")
     flag = "-i" if text.target.gnu else "-i ''"
     names = " ".join(text.files)
-    does = "Replaces the text" if text.edit else "Deletes these lines"
+    does = "Changes the text" if text.edit else "Deletes these lines"
     return Composed(f"sed {flag} {quoted(script)} {names}", f"{does} in {names} itself.")
 
 
 def _shown(text: LinesRequest) -> Composed:
     """Return the pipeline that shows what is wanted, and leaves the files as they are."""
-    stages = list(text.stages)
-    if text.edit:
-        stages.append((_CHANGE, f"sed {quoted(text.edit)}"))
-    if text.words and not (text.count and not stages):
-        stages.append((_COLUMN, r"tr -cs '[:alnum:]' '\n'"))
-    is_sorted = text.sorting == text.key == "" and (_UNIQUE, "sort -u") in stages
-    if text.sorting is not None and not is_sorted:
-        stages.append((_SORT, _sorted(text)))
-    if text.count:
-        stages.append((_SUM, "wc -w" if text.words and not stages else "wc -l"))
+    stages = _stages(text)
     if not stages:
         raise Misfit("nothing is wanted of the lines")
     if text.case and not any("\0i" in command for _, command in stages):
@@ -318,13 +423,43 @@ def _shown(text: LinesRequest) -> Composed:
     commands = [_with_options(command, text) for _, command in sorted(stages, key=lambda s: s[0])]
     if len(commands) == 2 and commands[0].startswith("grep ") and commands[1] == "wc -l":
         commands = [commands[0].replace("grep ", "grep -c ", 1)]
-    save = f" > {text.save}" if text.save else ""
     if text.save in text.files:
         raise Misfit("the output would overwrite its input")
-    return Composed(
-        f"{_fed(commands, text.files)}{save}",
-        f"Of {', '.join(text.files)}: {'; '.join(text.said)}.",
-    )
+    shown = _fed(commands, text.files)
+    if text.header:
+        if len(text.files) > 1 or text.numbered or text.count:
+            raise Misfit("no header to keep")
+        below = _fed(["tail -n +2", *commands], text.files)
+        shown = f"{{ head -n 1 {text.files[0]}; {below}; }}"
+    save = f" > {text.save}" if text.save else ""
+    return Composed(f"{shown}{save}", f"Of {', '.join(text.files)}: {'; '.join(text.said)}.")
+
+
+def _stages(text: LinesRequest) -> list[tuple[int, str]]:
+    """Return the commands, each with its place: those of the clauses, and what they need."""
+    stages = list(text.stages)
+    if text.numbered:
+        _number(text, stages)
+    if text.edit:
+        stages.append((_CHANGE, f"sed {quoted(text.edit)}"))
+    if text.words and not (text.count and not stages):
+        stages.append((_COLUMN, r"tr -cs '[:alnum:]' '\n'"))
+    is_sorted = text.sorting == text.key == "" and (_UNIQUE, "sort -u") in stages
+    if text.sorting is not None and not is_sorted:
+        stages.append((_SORT, _sorted(text)))
+    if text.count:
+        stages.append((_SUM, "wc -w" if text.words and not stages else "wc -l"))
+    return stages
+
+
+def _number(text: LinesRequest, stages: list[tuple[int, str]]) -> None:
+    """Let the lines be shown with their numbers in the file."""
+    if [place for place, _ in stages] == [FILTER] and stages[0][1].startswith("grep"):
+        text.case += "-n "
+    elif all(command.startswith("head") for _, command in stages):
+        stages.append((_SHAPE, "nl -ba"))
+    else:
+        raise Misfit("numbers of other lines")
 
 
 def _sorted(text: LinesRequest) -> str:
@@ -337,8 +472,14 @@ def _sorted(text: LinesRequest) -> str:
 
 
 def _with_options(command: str, text: LinesRequest) -> str:
-    awk = f" -F {quoted(text.delimiter)}" if text.delimiter else ""
-    sort = f" -t {quoted(text.delimiter)}" if text.delimiter else ""
+    delimiter = quoted(text.delimiter)
+    awk, sort = (f" -F {delimiter}", f" -t {delimiter}") if text.delimiter else ("", "")
+    if command.startswith("\0C"):
+        numbers = command[2:].split(",")
+        if text.delimiter and numbers == sorted(set(numbers), key=int):
+            return f"cut -d {delimiter} -f {','.join(numbers)}"
+        out = f" -v OFS={delimiter}" if text.delimiter else ""
+        return f"awk{awk}{out} '{{print {', '.join(f'${one}' for one in numbers)}}}'"
     return command.replace("\0i", text.case).replace("\0F", awk).replace("\0T", sort)
 
 

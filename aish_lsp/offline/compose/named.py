@@ -65,7 +65,11 @@ def _slot(values: list[Value], form: str) -> str:
             for one in values
         ):
             raise Misfit("not a name")
-        if re.fullmatch(r"[^{]*\{[^{}]*", first.text) and re.match(r"[^{}]*\}", values[-1].text):
+        if (
+            len(values) > 1
+            and re.fullmatch(r"[^{]*\{[^{}]*", first.text)
+            and re.match(r"[^{}]*\}", values[-1].text)
+        ):
             raise Misfit("braces that were taken apart at their comma")
         plain = first.kind == "word"  # "docs and src": words that are no values by their shape
         bare = re.sub(r",|\b(?:and|or)\b", " ", first.text).split() if plain else []

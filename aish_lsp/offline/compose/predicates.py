@@ -73,8 +73,18 @@ def _names(shape: str) -> Make:
     return lambda _, found: _any("-name", [shape.format(_part(one)) for one in found])
 
 
+#: A class of characters that a name has, begins or ends with, by how it is said.
+_CLASS: Final = re.compile(
+    r"(?:(?:an? |any )?(?:(digit|number)|(capital|upper)|(lower)|(space|blank)).*)", re.IGNORECASE
+)
+_CLASSES: Final = ("[0-9]", "[[:upper:]]", "[[:lower:]]", " ")
+
+
 def _part(name: Value) -> str:
     """Return a part of a name, without wildcards at its ends: ending in ``*,v``."""
+    said = _CLASS.fullmatch(name.text) if name.kind == "word" else None
+    if said:
+        return next(one for one, found in zip(_CLASSES, said.groups(), strict=True) if found)
     part = name.text.strip("*")
     if re.search(r"[][*?\\]", part):
         raise Misfit("a pattern within a name")
@@ -247,7 +257,6 @@ PREDICATES: Final[Mapping[str, Make]] = {
     "newer": _newer,
     "lets": _lets,
     "regex": _regex,
-    "spaced": _flat("-name '* *'"),
     "like_path": lambda _, found: _any("-path", [one.text for one in found]),
     "owner": _word("-user"),
     "group": _word("-group"),

@@ -103,8 +103,11 @@ def explained(things: Things) -> str:
     where = " and ".join(things.roots or ["."])
     below = "" if things.depth == "1" else " and below"
     which = f": {'; '.join(things.said)}" if things.said else ""
+    unseen = [root for root in things.roots if not things.target.world.exists(root.strip("'"))]
+    there = "".join(f" There is no {root} here." for root in unseen if root[0] not in "/~.'")
     return (
         f"{said.replace('{to}', things.to).replace('{}', f'the {kind} in {where}{below}')}{which}."
+        f"{there}"
     )
 
 

@@ -25,6 +25,17 @@ FILTERS: tuple[Clause, ...] = (
     ("ending with '1'", lambda lines: [line for line in lines if line.endswith("1")]),
     ("longer than 6 characters", lambda lines: [line for line in lines if len(line) > 6]),
     ("without the empty lines", lambda lines: [line for line in lines if line]),
+    (
+        "containing 'an' but not exe",
+        lambda lines: [x for x in lines if "an" in x and "exe" not in x],
+    ),
+    ("with 'an' or 'bee'", lambda lines: [x for x in lines if "an" in x or "bee" in x]),
+    ("containing both 'b' and '1'", lambda lines: [x for x in lines if "b" in x and "1" in x]),
+    (
+        "that contain neither 'b' nor '-v'",
+        lambda lines: [x for x in lines if "b" not in x and "-v" not in x],
+    ),
+    ("except the first line", lambda lines: lines[1:]),
 )
 CHANGES: tuple[Clause, ...] = (
     ("", lambda lines: lines),
@@ -32,6 +43,7 @@ CHANGES: tuple[Clause, ...] = (
     ("without duplicates", lambda lines: sorted(set(lines))),
     ("sorted in reverse order", lambda lines: sorted(lines, reverse=True)),
     ("sorted, only the first 2 lines", lambda lines: sorted(lines)[:2]),
+    ("without duplicates, keeping the order", lambda lines: list(dict.fromkeys(lines))),
 )
 words = st.sampled_from(("", "banana 1", "e.g. 12", "bee 3 1", "an", "-v", "exe", "two  words"))
 files = st.lists(words, max_size=8)
@@ -77,6 +89,22 @@ def test_a_pipeline_does_what_every_clause_says(
         ("sort 'my notes.txt' by column 3 separated by ',' numerically", ["b c,1,5", "a b,2,10"]),
         ("convert 'my notes.txt' to uppercase", ["A B,2,10", "B C,1,5"]),
         ("print the last line of 'my notes.txt'", ["b c,1,5"]),
+        ("print columns 3 and 1 of 'my notes.txt' separated by ','", ["10,a b", "5,b c"]),
+        ("show columns 1 and 3 of 'my notes.txt' separated by ','", ["a b,10", "b c,5"]),
+        (
+            "print lines of 'my notes.txt' where column 3 is more than 7 separated by ','",
+            ["a b,2,10"],
+        ),
+        ("show the line numbers of the lines containing '5' in 'my notes.txt'", ["2:b c,1,5"]),
+        ("show 1 line after each match of 'a b' in 'my notes.txt'", ["a b,2,10", "b c,1,5"]),
+        ("show the first 3 characters of each line of 'my notes.txt'", ["a b", "b c"]),
+        ("print every other line of 'my notes.txt'", ["a b,2,10"]),
+        ("show 'my notes.txt' from bottom to top", ["b c,1,5", "a b,2,10"]),
+        ("sort 'my notes.txt' in reverse order but keep the header", ["a b,2,10", "b c,1,5"]),
+        (
+            "the 1 line with the lowest value in column 3 of 'my notes.txt', comma-separated",
+            ["b c,1,5"],
+        ),
         ("print 'my notes.txt' with 'b' replaced by 'x/&'", ["a x/&,2,10", "x/& c,1,5"]),
     ],
 )
@@ -109,6 +137,11 @@ def test_a_mentioned_file_and_the_commas_of_a_table_are_known(
         ("delete all lines containing 'x/y' in a.txt", "one\n\n"),
         ("remove the blank lines from a.txt", "one\nx/y\n"),
         ("replace 'o' with '&' in a.txt", "&ne\n\nx/y\n"),
+        ("replace all underscores with tabs in a.txt", "one\n\nx/y\n"),
+        ("replace 'o' with 'i' only on line 2 of a.txt", "one\n\nx/y\n"),
+        ("remove the first 2 characters of every line in a.txt", "e\n\ny\n"),
+        ("add ' &/' to the end of each line of a.txt", "one &/\n &/\nx/y &/\n"),
+        ("put '> ' in front of each line of a.txt", "> one\n> \n> x/y\n"),
     ],
 )
 def test_an_edit_changes_just_the_lines_that_are_meant(
@@ -124,7 +157,7 @@ def test_an_edit_changes_just_the_lines_that_are_meant(
 @pytest.mark.parametrize(
     "sentence",
     [
-        "sort a.txt without the header",
+        "sort a.txt without the parts that are old",
         "count the lines of a.txt unless it is empty",
         "print the lines of a.txt that rhyme",
         "print the lines of a.txt that contain '^a|b'",

@@ -41,7 +41,17 @@ class File:
 
 Clause = tuple[str, Callable[[File], bool]]
 
-NAMES = ("a.txt", "b.txt", "note.md", "a b.txt", "report.log", "-x.log", "it's.md", ".hidden.txt")
+NAMES = (
+    "a.txt",
+    "Make1",
+    "b.txt",
+    "note.md",
+    "a b.txt",
+    "report.log",
+    "-x.log",
+    "it's.md",
+    ".hidden.txt",
+)
 FOLDERS = ("", "src/", "src/deep/", "old stuff/", "node_modules/")
 
 files = st.lists(
@@ -76,6 +86,10 @@ CLAUSES: tuple[Clause, ...] = (
     ("modified at least 3 days ago", lambda file: file.days >= 3),
     ("modified in the last 4*24 hours", lambda file: file.days < 4),
     ("with a space in their names", lambda file: " " in file.name),
+    ("whose names contain a capital letter", lambda file: file.name != file.name.lower()),
+    ("that are not txt", lambda file: not file.name.endswith(".txt")),
+    ("excluding the md files", lambda file: not file.name.endswith(".md")),
+    ("which end with a digit", lambda file: file.name[-1].isdigit()),
     ("whose names match regular expression '.*[.]md'", lambda file: file.name.endswith(".md")),
     ("skipping the paths that contain 'deep'", lambda file: "deep" not in file.path),
     ("readable by others", lambda _: True),
