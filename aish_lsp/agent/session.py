@@ -21,7 +21,7 @@ from aish_lsp.context.usage import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable, run_uncancellable
 from aish_lsp.sessions.rebuild import Resumption
-from aish_lsp.shell.suggestions import PendingCommands, new_id, without_confinement
+from aish_lsp.shell.suggestions import PendingCommands, info_of, new_id, without_confinement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
     from aish_lsp.shell.blocks import FoundCommand
+    from aish_lsp.shell.risk import Verdict
     from aish_lsp.shell.suggestions import Suggestion
     from aish_lsp.tools.toolbox import Toolbox
 
@@ -381,12 +382,20 @@ class Session:
     def _suggest(
         self, found: FoundCommand, turn_id: str, command_id: str | None, number: int = 0
     ) -> CommandInfo:
-        shell, obstacle = self.workspace.shell_for(found.shell)
-        work_tree = self.workspace.root if self.pursuit and self.pursuit.acts_alone else None
-        verdict = self.workspace.judge(found.text, shell=shell, kept=work_tree)
+        verdict, obstacle = self._judge(found)
         return self.commands.add(
             found, turn_id, verdict, command_id=command_id, number=number, obstacle=obstacle
         )
+
+    def judged(self, found: FoundCommand, command_id: str) -> CommandInfo:
+        """Return an earlier suggestion with the risk that it has now; it does not wait again."""
+        return info_of(found, command_id, *self._judge(found))
+
+    def _judge(self, found: FoundCommand) -> tuple[Verdict, str]:
+        """Return the risk of a suggestion, and why its shell cannot be used, if so."""
+        shell, obstacle = self.workspace.shell_for(found.shell)
+        work_tree = self.workspace.root if self.pursuit and self.pursuit.acts_alone else None
+        return self.workspace.judge(found.text, shell=shell, kept=work_tree), obstacle
 
     def offer_unconfined(self, found: FoundCommand, folder: Path, shell: str) -> CommandInfo:
         """Suggest a command that ran in ``folder`` again, this time without confinement."""

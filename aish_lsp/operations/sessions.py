@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.agent.norris.run import unfinished
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.operations.markdown import found_page, history_page, listed_page
 from aish_lsp.operations.operation import (
@@ -23,15 +24,19 @@ from aish_lsp.operations.operation import (
     whole,
 )
 from aish_lsp.sessions.listing import SessionInfo
-from aish_lsp.sessions.rebuild import HistoryMessage, history
+from aish_lsp.sessions.rebuild import HistoryMessage, history, suggested_in
 from aish_lsp.tools import parts_of
 from aish_lsp.tools.titles import call_title
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
     from aish_lsp.agent.sessions import Resumed
 
 #: Digits of a question's number, counted back from the last one.
 _DIGITS: Final = 6
+
+#: Commands of a history whose risk is told, the newest ones.
+_JUDGED: Final = 200
 
 #: A session's id or name, which is optional, and the number of a page.
 _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
@@ -358,7 +363,8 @@ async def said(caller: Caller, params: SessionHistory) -> Answer[History]:
     """Everything that was said in a session, the oldest first.
 
     `inForce` is false for what is no longer sent, as it was evicted or reset, or got no answer. In
-    the open session, `turnId` names a question that can be asked again.
+    the open session, `turnId` names a question that can be asked again. The newest 200 commands are
+    as in `aish.commands.list`, with the risk that they have now; the others have `id` and `text`.
 
     Raises:
         NotFound: there is no such session; the message names the nearest.
@@ -374,7 +380,21 @@ async def said(caller: Caller, params: SessionHistory) -> Answer[History]:
         for message in caller.session.conversation.messages
         if message.exchange and loaded.id == caller.session.id
     }
-    return Answer(History(_with_titles(history(loaded, asked))), page)
+    messages = _with_risks(_with_titles(history(loaded, asked)), caller.session)
+    return Answer(History(messages), page)
+
+
+def _with_risks(messages: list[HistoryMessage], session: Session) -> list[HistoryMessage]:
+    """Return messages whose newest commands are judged: a long session has thousands."""
+    left = _JUDGED
+    for at, message in reversed([*enumerate(messages)]):
+        if commands := message.commands[:left]:
+            left -= len(commands)
+            found = {id_: one for id_, one, _ in suggested_in(message.content, commands)}
+            infos = {id_: to_wire(session.judged(one, id_)) for id_, one in found.items()}
+            shown = tuple(infos.get(one["id"], one) for one in message.commands)
+            messages[at] = dataclasses.replace(message, commands=shown)
+    return messages
 
 
 def _with_titles(messages: list[HistoryMessage]) -> list[HistoryMessage]:

@@ -113,25 +113,35 @@ def _is_attached(part: object) -> bool:
 def _waiting(
     conversation: Sequence[Record], lines: Iterable[Record]
 ) -> Iterator[tuple[str, FoundCommand, int]]:
-    """Yield the last reply's suggestions, except those that were run or dropped.
-
-    One that held a secret is left out: the log does not have it as it was suggested.
-    """
+    """Yield the last reply's suggestions, except those that were run or dropped."""
     replies = [message for message in conversation if message["role"] == "assistant"]
     if not replies:
         return
     taken = {_text(one.get("id")) for one in lines if one.get("event") in ("exec", "dismissed")}
-    suggested: dict[str, list[tuple[FoundCommand, int]]] = {}
-    for number, suggestion in enumerate(suggestions_of(replies[-1]["content"]), 1):
-        suggested.setdefault(suggestion.text, []).append((suggestion, number))
-    for command in replies[-1].get("commands") or ():
+    last = replies[-1]
+    for suggested in suggested_in(last["content"], last.get("commands") or ()):
+        if suggested[0] not in taken:
+            yield suggested
+
+
+def suggested_in(
+    reply: str, commands: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[str, FoundCommand, int]]:
+    """Yield the suggestions of a logged reply: id, where it stands, and its place, from 1.
+
+    ``commands`` are those that the log names. One that held a secret is left out: the log does not
+    have it as it was suggested.
+    """
+    found: dict[str, list[tuple[FoundCommand, int]]] = {}
+    for number, suggestion in enumerate(suggestions_of(reply), 1):
+        found.setdefault(suggestion.text, []).append((suggestion, number))
+    for command in commands:
         text = command["text"]
-        if REDACTED in text or MASK in text or not suggested.get(text):
+        if REDACTED in text or MASK in text or not found.get(text):
             continue
-        # Even if this one was taken: the same command may be suggested twice.
-        suggestion, number = suggested[text].pop(0)
-        if command["id"] not in taken:
-            yield command["id"], suggestion, number
+        # The same command may be suggested twice.
+        suggestion, number = found[text].pop(0)
+        yield command["id"], suggestion, number
 
 
 def _calls_before(lines: Iterable[Record]) -> int:
@@ -233,7 +243,8 @@ class HistoryMessage:
             "last"}`` each.
         model: who replied.
         finish: why the reply ended.
-        commands: what it suggests: ``{"id", "text"}`` each.
+        commands: what it suggests: ``{"id", "text"}`` each; a client also gets the rest of a
+            ``CommandInfo`` of the newest ones.
         tool_calls: ``{"id", "name", "arguments"}`` each; a client also gets its ``title``.
         tool_call_id: the id of the call whose result it is.
         in_force: whether it is sent with the next request: it was neither evicted nor reset, and it

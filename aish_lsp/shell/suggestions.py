@@ -310,6 +310,22 @@ class CommandInfo:
     reasons: tuple[str, ...] = ()
 
 
+def info_of(
+    found: FoundCommand, command_id: str, verdict: Verdict, obstacle: str = ""
+) -> CommandInfo:
+    """Return what front ends show; ``obstacle`` says why the shell cannot be used."""
+    return CommandInfo(
+        id=command_id,
+        text=found.text,
+        line=found.line,
+        end_line=found.end_line,
+        source=found.source,
+        placeholders=found.placeholders,
+        risk=verdict.risk,
+        reasons=(*verdict.reasons, obstacle) if obstacle else verdict.reasons,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A suggestion of the reply is complete: its ``CMD: `` line, or its fence."""
@@ -387,16 +403,7 @@ class PendingCommands:
         from an earlier run and keeps the number that it had. ``unconfined`` says that it is to run
         without confinement, whatever its risk.
         """
-        info = CommandInfo(
-            id=command_id or new_id(),
-            text=found.text,
-            line=found.line,
-            end_line=found.end_line,
-            source=found.source,
-            placeholders=found.placeholders,
-            risk=verdict.risk,
-            reasons=(*verdict.reasons, obstacle) if obstacle else verdict.reasons,
-        )
+        info = info_of(found, command_id or new_id(), verdict, obstacle)
         before = self._waiting.get(info.id)
         number = number or (before.number if before else self._next_number(turn_id))
         self._waiting[info.id] = Suggestion(

@@ -90,6 +90,33 @@ async def test_a_session_goes_on_in_the_next_process(place: Place) -> None:
             ]
             assert shown[2]["exec"] == [{"command": "echo ran", "exit": 0, "output": "ran\n"}]
             assert all(turn["inForce"] for turn in shown)
+            # The first one ran, and is judged all the same.
+            assert shown[1]["commands"] == first["commands"]
+
+
+async def test_a_long_history_tells_the_risk_of_its_newest_commands(place: Place) -> None:
+    async with place.client() as client:
+        await client.initialize(place.folder)
+        asked = await ask(client, "First?", "a")
+        await client.shutdown()
+    [log] = place.data.glob("workspaces/*/sessions/*.jsonl")
+    with log.open("a") as file:
+        for number in range(250):
+            question: dict[str, Any] = {"role": "user", "content": f"And {number}?"}
+            text = f"rm -rf ../{number}"
+            command = {"id": f"c{number}", "text": text}
+            reply = {"role": "assistant", "content": f"So:\nCMD: {text}\n", "commands": [command]}
+            for line, message in enumerate((question, reply), 2 * number + 3):
+                file.write(json.dumps({"n": line, **message}) + "\n")
+    async with place.client() as client:
+        await client.initialize(place.folder)
+        found = await client.command_result("aish.session.history", {"id": asked["sessionId"]})
+        replies = [turn for turn in found["turns"] if turn["role"] == "assistant"]
+        assert replies[50]["commands"] == [{"id": "c49", "text": "rm -rf ../49"}]
+        for number, reply in enumerate(replies[51:], 50):
+            [command] = reply["commands"]
+            assert (command["id"], command["line"]) == (f"c{number}", 1)
+            assert command["risk"] == "destructive"
 
 
 async def test_two_servers_never_write_one_session(place: Place) -> None:

@@ -6,6 +6,7 @@ import {
   exchange,
   fold,
   fromHistory,
+  isJudged,
   joined,
   replyText,
 } from "../src/chat/model";
@@ -232,6 +233,28 @@ test("a history is the exchanges that it was", () => {
     ["git", "done", "Called git log", "a log"],
   );
   assert.equal(second.commands[0]?.risk, "caution");
+});
+
+test("a command of an earlier session is what it was: its risk, and its place in the replies", () => {
+  const past: CommandInfo = {
+    ...COMMAND,
+    id: "c9",
+    text: "rm x",
+    risk: "destructive",
+    reasons: ["deletes"],
+  };
+  const fence: CommandInfo = { ...past, id: "c8", source: "fence", line: 0, endLine: 2 };
+  const found = fromHistory(
+    [
+      message("user", "how?", { n: 1 }),
+      message("assistant", "So.\nCMD: rm x\n", { commands: [{ ...past }] }),
+      message("assistant", "```sh\nrm x\n```", { commands: [{ ...fence }] }),
+    ],
+    [],
+  );
+  const [{ commands }] = found as [Exchange];
+  assert.deepEqual(commands, [past, { ...fence, line: 2, endLine: 4 }]);
+  assert.ok(isJudged(found[0] as Exchange, past));
 });
 
 test("what a line ran is shown again, before the question that carried it", () => {

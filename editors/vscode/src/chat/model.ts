@@ -323,6 +323,7 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
   }
   found.model = message.model ?? found.model;
   found.finishReason = message.finish ?? null;
+  const first = lineOf(found);
   if (message.content) addText(found, message.content);
   for (const call of message.toolCalls as PastCall[]) {
     const [server, name] = call.name.includes("__")
@@ -344,10 +345,17 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
     });
   }
   const lines = message.content.split("\n");
-  for (const { id, text } of message.commands as { id: string; text: string }[]) {
-    const known = waiting.find((one) => one.id === id);
-    const line = lines.indexOf(`CMD: ${text}`);
-    found.commands.push(known ?? unjudged(`past ${id}`, text, line < 0 ? lines.length : line));
+  for (const past of message.commands as ({ id: string; text: string } | CommandInfo)[]) {
+    if ("risk" in past) {
+      const { line, endLine } = past;
+      found.commands.push({ ...past, line: first + line, endLine: first + endLine });
+      continue;
+    }
+    // It is one of very many, or holds a secret, which only a command that waits still has.
+    const known = waiting.find((one) => one.id === past.id);
+    const at = lines.indexOf(`CMD: ${past.text}`);
+    const line = first + (at < 0 ? lines.length : at);
+    found.commands.push(known ?? unjudged(`past ${past.id}`, past.text, line));
   }
 }
 
