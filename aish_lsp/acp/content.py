@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from acp import schema
 from aish_lsp.context.mentions import mention_of
 from aish_lsp.context.messages import Attached
 from aish_lsp.context.selection import language_of
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.foundation.uris import path_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.jsonl import now
 from aish_lsp.foundation.ports import Remember
 

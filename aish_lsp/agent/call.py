@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.remedies import POLICY, pause_before
 from aish_lsp.context.usage import is_local
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.providers import reasoning_source, reply_limit

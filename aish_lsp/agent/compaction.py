@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.side_call import SideCall
 from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import count_of

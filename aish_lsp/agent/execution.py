@@ -9,12 +9,13 @@ import re
 import shutil
 from collections.abc import Coroutine, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.ports import CALL, Choice

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.side_call import SideCall
 from aish_lsp.context.prompt import fenced, wording
 from aish_lsp.context.summary import Fits, Fitted, fitted
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.usage import is_local
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
 from aish_lsp.models.providers import protocol

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.models.refusals import is_quoted, may_be_about_request, overflow_of
 from aish_lsp.models.request import WithoutPart

@@ -6,13 +6,13 @@ import asyncio
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.jsonl import SharedFile

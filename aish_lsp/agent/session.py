@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.accounting import Accounting, NextRequest
@@ -18,6 +18,7 @@ from aish_lsp.agent.events import Notice
 from aish_lsp.context.attached import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.usage import Meter
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable, run_uncancellable
 from aish_lsp.sessions.rebuild import Resumption

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aish_lsp.agent.model_choice import ModelChoice
 from aish_lsp.agent.session import Session
 from aish_lsp.context.usage import UsageTotals
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import (
     AishError,
     Busy,

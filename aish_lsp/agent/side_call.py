@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aish_lsp.agent.call import Fitting, ModelCall
 from aish_lsp.context.measure import Draft, Measure, fetch, measure
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import Blocks
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import BackendUnavailable, OverBudget
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.job import Outcome

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,7 @@ from aish_lsp.agent.tool_use import ToolCalls, to_the_end
 from aish_lsp.context.attached import secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.usage import is_local
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, Denied, InvalidArgument
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable

@@ -13,10 +13,10 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from aish_lsp.context.mentions import proposals, typed_names
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question

@@ -8,10 +8,11 @@ exchange occurs in it exactly once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from aish_lsp.chat.markdown import AISH, YOU, open_heading, without_blank_lines
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import line_start
 
 #: The beginning of a section that is written again.

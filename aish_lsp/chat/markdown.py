@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import BIDI, ODD_LINE_ENDS, escaped
 from aish_lsp.operations.markdown import BOX, FENCE, HeadAndTail

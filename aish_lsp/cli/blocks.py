@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:

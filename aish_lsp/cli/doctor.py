@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -25,6 +24,7 @@ from aish_lsp import __version__
 from aish_lsp.cli.command import add_command, open_workspace, write_result
 from aish_lsp.cli.inspecting import values_in_force
 from aish_lsp.cli.spelling import for_shell
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import config_file, data_dir, private_dir, read_file, recent_log
 from aish_lsp.foundation.text import count_of, escaped

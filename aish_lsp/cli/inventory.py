@@ -13,7 +13,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Final
 
 from aish_lsp.chat.file import OWN_NAME
 from aish_lsp.config.trust import TrustStore, trust_file
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import (
     config_file,
     data_dir,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -21,6 +20,7 @@ from aish_lsp.cli.command import (
     read_input,
     write_result,
 )
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.jsonl import TIMESTAMP, BadLine, TornLine, iter_jsonl, json_line, now
 from aish_lsp.foundation.text import count_of, escaped

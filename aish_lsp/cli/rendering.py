@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from markdown_it import MarkdownIt
@@ -22,6 +22,7 @@ from rich.syntax import Syntax
 from rich.theme import Theme
 
 from aish_lsp.cli.blocks import Block, CommandBlock, suggestion
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import visible
 from aish_lsp.shell.blocks import PREFIX, is_shell
 from aish_lsp.shell.suggestions import ENDS_COMMAND, Suggestion

@@ -7,11 +7,12 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from functools import cache
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from aish_lsp.config.schema import Config
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import arms, dotted
 from aish_lsp.foundation.validate import without
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -26,6 +26,7 @@ from aish_lsp.config.sources import (
     from_file,
     from_workspace,
 )
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import config_file, stamp_of
 from aish_lsp.foundation.text import KeyPath, clipped, dotted
 from aish_lsp.foundation.validate import FieldProblem, structure, without

@@ -9,10 +9,11 @@ Literal lists its choices.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import config_file, expanded
 
 T = TypeVar("T")

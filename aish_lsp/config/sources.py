@@ -13,7 +13,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 from aish_lsp.config.keys import NAME, all_keys, key_at, nested
 from aish_lsp.config.schema import OWN_TOOLS, Config, Preset, QuestionClass
 from aish_lsp.config.variables import VARIABLE
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, FieldProblem, sift, without

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -27,6 +27,7 @@ from aish_lsp.context.selection import (
     language_of,
     selection,
 )
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.opening import FileText, NotRegular, Outside, read_text, real_name
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.redaction import is_secret_file

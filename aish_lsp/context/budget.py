@@ -7,12 +7,13 @@ is refused, and nothing is lost. A cut keeps the head and the tail of a text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.counter import NOTHING, Counter
 from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, measure
 from aish_lsp.context.prompt import as_sent, attached_block, in_force, summary_block
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.foundation.text import count_of
 from aish_lsp.models.providers import reply_limit

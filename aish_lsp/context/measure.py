@@ -7,10 +7,11 @@ dexto-context-calculation, "The formula").
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from aish_lsp.context.counter import NOTHING, TOOLS_HEADING, Tokens
+from aish_lsp.foundation.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

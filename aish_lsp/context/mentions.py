@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import nsmallest
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import is_seen
 from aish_lsp.project.known import FOLDED
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import TYPE_CHECKING, Literal
+
+from aish_lsp.foundation.dataclass import dataclass
 
 if TYPE_CHECKING:
     from aish_lsp.models.request import StoredReasoning, ToolCall

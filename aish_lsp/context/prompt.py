@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import one_line, well_formed, without_hidden
 from aish_lsp.models.providers import goes_back
 from aish_lsp.models.request import RequestMessage

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.context.measure import Accuracy, ContextReport, LastCall
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import CostCap
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.jsonl import now

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from aish_lsp.foundation.dataclass import dataclass
 
 Risk: TypeAlias = Literal["safe", "caution", "destructive"]
 Level: TypeAlias = Literal["info", "warning", "error"]

@@ -11,11 +11,11 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import (
     open_to_read,

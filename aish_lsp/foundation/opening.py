@@ -13,10 +13,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import put_in_place
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import with_line_feeds

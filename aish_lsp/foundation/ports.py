@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
+
+from aish_lsp.foundation.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

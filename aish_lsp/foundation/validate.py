@@ -10,7 +10,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from functools import cache
 from typing import (
     Any,
@@ -25,6 +25,7 @@ from typing import (
     get_type_hints,
 )
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import camel_case as to_camel_case
 from aish_lsp.foundation.text import (

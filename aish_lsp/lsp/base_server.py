@@ -11,7 +11,6 @@ import logging
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
@@ -21,6 +20,7 @@ from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
 from aish_lsp.agent.events import Notice
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.validate import structure

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -31,6 +30,7 @@ from aish_lsp.chat.insertion import (
     shifted,
 )
 from aish_lsp.chat.markdown import Change, ClientPosition
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import line_start, with_line_feeds
 from aish_lsp.lsp.open_documents import (
     ANSWER_TIMEOUT,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Command, End, Notice, Output, Step, Tool
 from aish_lsp.agent.turn import WAITS
 from aish_lsp.chat.markdown import OutputBlock, quote
 from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs, waits
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import checklist

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
 from aish_lsp.chat.colon import completions_at
 from aish_lsp.context.attached import CHAT
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Busy
 from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import clipped, escaped

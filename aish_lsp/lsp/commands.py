@@ -14,7 +14,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -24,6 +24,7 @@ from lsprotocol import types
 from aish_lsp.agent.events import Step
 from aish_lsp.agent.side_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, completions_at, parse
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped

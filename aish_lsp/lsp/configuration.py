@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from lsprotocol import types
 
 from aish_lsp import __version__
 from aish_lsp.config.loading import Configuration
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp import logs

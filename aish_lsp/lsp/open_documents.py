@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -16,6 +16,7 @@ from pygls.workspace import TextDocument
 from aish_lsp.chat.insertion import Edit, line_end_of
 from aish_lsp.chat.markdown import ClientPosition
 from aish_lsp.context.selection import Point
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.opening import is_same_file
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.foundation.uris import path_of

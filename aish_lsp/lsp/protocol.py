@@ -7,9 +7,10 @@ here too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.ports import Remember
 from aish_lsp.operations import OPERATIONS

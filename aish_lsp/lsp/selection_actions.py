@@ -7,7 +7,7 @@ before the user has agreed: to a diff (``aish/approve``), or else to our questio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
@@ -21,6 +21,7 @@ from aish_lsp.context.selection import (
     difference,
     replacement,
 )
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.opening import name_in
 from aish_lsp.foundation.ports import Approval, Diff, Question

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -28,6 +28,7 @@ from aish_lsp.context.selection import (
     language_of,
     selection,
 )
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.opening import read_head, real_name
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds

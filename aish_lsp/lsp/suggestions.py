@@ -9,7 +9,7 @@ import asyncio
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from itertools import count, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -19,6 +19,7 @@ from lsprotocol import types
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.transcript import running
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.base_server import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND

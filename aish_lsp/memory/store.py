@@ -11,10 +11,10 @@ import os
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
     FileStamp,

@@ -6,10 +6,10 @@ import asyncio
 import difflib
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Denied, NotFound
 from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.models.address import origin, shows_key

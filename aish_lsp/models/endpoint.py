@@ -7,12 +7,13 @@ import itertools
 import os
 import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import api_url, host, server_url
 from aish_lsp.models.loose_json import Json, as_dict, as_list, as_text, as_tokens, decoded

@@ -14,12 +14,12 @@ import signal
 import socket
 import sys
 import tomllib
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.config.schema import LOCAL_WINDOW, Preset
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.text import escaped, shown_path

@@ -22,11 +22,12 @@ import socket
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.files import (
     data_dir,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import httpx
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import BackendUnavailable
 
 if TYPE_CHECKING:

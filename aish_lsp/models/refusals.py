@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.loose_json import Json, as_dict, as_tokens
 

@@ -18,10 +18,11 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument
 from aish_lsp.models.address import server_url
 from aish_lsp.models.local_server import served

@@ -12,10 +12,10 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.opening import opened
 from aish_lsp.foundation.text import is_seen, one_line, without_hidden
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of

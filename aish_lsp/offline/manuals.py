@@ -14,10 +14,10 @@ import selectors
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.words import group
 from aish_lsp.offline.workspace import Machine
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations, pairwise
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.names import (
     SENTENCES,
     WORDED,

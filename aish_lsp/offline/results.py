@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, get_args
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import Part, chosen, plain_line, shortened
 from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name

@@ -12,12 +12,13 @@ import tomllib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.words import group, words
 
 FOLDER: Final = Path(__file__).with_name("intents")

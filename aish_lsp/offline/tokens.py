@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.deeds import PLAIN_WORD, QUOTED, asides
 from aish_lsp.offline.words import group, is_like, pattern, words
 from aish_lsp.offline.workspace import WorkspaceFacts

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.deeds import risk_of
 from aish_lsp.offline.matching import PERHAPS, THRESHOLD, are_names, understood

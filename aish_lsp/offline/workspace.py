@@ -10,12 +10,13 @@ import re
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.offline.words import data, group, stem

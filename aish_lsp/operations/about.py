@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
 
 from aish_lsp import __version__
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import config_file
 from aish_lsp.operations.operation import Answer, Caller, Target, operation
 

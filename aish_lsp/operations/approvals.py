@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from aish_lsp.agent.approvals import RememberedApproval
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation

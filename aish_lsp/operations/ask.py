@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import shown_path

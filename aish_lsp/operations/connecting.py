@@ -6,9 +6,10 @@ address, a GGUF file, or ``small`` with a number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendRejected
 from aish_lsp.models.address import host, is_loopback
 from aish_lsp.models.providers import describe

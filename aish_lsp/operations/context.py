@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from aish_lsp.agent.compaction import Compaction
 from aish_lsp.agent.compaction import compact as begin
@@ -11,6 +11,7 @@ from aish_lsp.agent.session import Status
 from aish_lsp.context.counter import Tokens
 from aish_lsp.context.measure import ContextReport, context_page
 from aish_lsp.context.usage import CostReport, UsageTotals, cost_page
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import count_of
 from aish_lsp.operations.operation import (
     Answer,

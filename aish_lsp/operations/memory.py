@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.text import count_of
 from aish_lsp.memory.candidates import Accepted, accept

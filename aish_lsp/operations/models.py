@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.side_call import SideCall, unchanged
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import (
     AishError,
     BackendRejected,

@@ -6,7 +6,7 @@ itself, step by step and within bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import CommandInfo
@@ -14,6 +14,7 @@ from aish_lsp.agent.execution import RunReport, RunRequest
 from aish_lsp.agent.execution import approve as begin_approved
 from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.norris.run import Goal, NorrisResult, pursue, unfinished
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import shown_path, with_line_feeds

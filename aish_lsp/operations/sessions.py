@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.norris.run import unfinished
 from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import count_of, escaped

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.counter import Tokens, schema_tokens
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Denied, InvalidArgument
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped

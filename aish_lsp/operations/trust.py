@@ -9,9 +9,10 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.ports import Question, plain
 from aish_lsp.foundation.text import count_of, cut, escaped

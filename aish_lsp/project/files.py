@@ -12,11 +12,11 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.project.git import GitUnavailable, ProjectGit
 from aish_lsp.project.known import KnownFiles

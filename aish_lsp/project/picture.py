@@ -9,10 +9,10 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.project.current import CurrentFiles

@@ -18,12 +18,12 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import quoted_path
 from aish_lsp.project.known import FOLDED, KnownFiles, behind
 

@@ -6,11 +6,11 @@ import difflib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
     FileStamp,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.context.messages import Attached, AttachedKind, ExecOutput, Message
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.models.loose_json import as_dict

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import NotFound, StoreUnavailable
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.jsonl import BadLine, Flaws, TornLine, read_jsonl

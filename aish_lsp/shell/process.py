@@ -13,10 +13,10 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.shell.confinement.child import remove
 

@@ -16,11 +16,11 @@ import stat
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.git import run_git, top_above
 from aish_lsp.shell.confinement.tree import find, folded, row_of
 

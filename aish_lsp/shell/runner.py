@@ -10,10 +10,10 @@ import shutil
 import signal
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
 from aish_lsp.foundation.text import escaped

@@ -15,10 +15,11 @@ import itertools
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.ports import Approval, Question, Remember
 from aish_lsp.foundation.text import escaped

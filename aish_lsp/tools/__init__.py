@@ -15,12 +15,13 @@ import re
 import tomllib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from aish_lsp.context.attached import LARGEST
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.opening import FileText, NotRegular, Outside, read_text, real_name

@@ -10,11 +10,11 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aish_lsp.config.variables import secret_variables_of, with_variables
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound
 from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.text import escaped

@@ -11,9 +11,9 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools import offered_name

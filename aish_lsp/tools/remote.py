@@ -12,7 +12,6 @@ import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +21,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import BackendUnavailable, Denied
 from aish_lsp.foundation.masking import Mask
 from aish_lsp.foundation.text import cut, escaped

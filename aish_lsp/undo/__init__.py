@@ -14,10 +14,11 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.job import run_uncancellable

@@ -13,12 +13,13 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.undo.git import Hash
 from aish_lsp.undo.listing import SIZE_LIMIT, is_plain
 

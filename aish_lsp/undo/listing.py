@@ -13,10 +13,10 @@ import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.undo.git import Git, NoUndo
 
 #: The most files of a snapshot; if there are more, none is taken.

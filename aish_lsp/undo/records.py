@@ -17,11 +17,12 @@ import time
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.files import (
     data_dir,

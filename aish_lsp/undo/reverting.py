@@ -9,11 +9,12 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from aish_lsp.foundation import opening
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.ports import EditOpen, EditOutcome
 from aish_lsp.foundation.text import escaped, with_line_feeds

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.undo.folder import NOT_COVERED, FileState, SeenFile, WorkFolder, seen_as
 from aish_lsp.undo.git import HASHES, Hash
 from aish_lsp.undo.listing import Listing, left_out

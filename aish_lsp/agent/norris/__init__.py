@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.context.prompt import norris_block
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.shell.blocks import FenceScanner
 from aish_lsp.shell.suggestions import suggestions_of, without_reasoning
 

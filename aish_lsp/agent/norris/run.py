@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.agent.events import Notice, Step
@@ -19,6 +19,7 @@ from aish_lsp.agent.norris.step import StepWork, line_of
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
 from aish_lsp.config.sources import OFFLINE
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import (
     AishError,
     BackendUnavailable,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.address import host, server_name

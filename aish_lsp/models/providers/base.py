@@ -10,9 +10,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.endpoint import EndpointInfo, chat_models, describe_listed, list_models

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import host, server_name
 from aish_lsp.models.forms import EVERY

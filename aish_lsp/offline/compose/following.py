@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.compose.files import composed_files, read_files
 from aish_lsp.offline.compose.grammar import Composed, Misfit, Toolset, fillers_of
 from aish_lsp.offline.compose.lines import (

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
 from typing import Any, Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import quoted, quoted_path
 from aish_lsp.offline.words import data, words
 from aish_lsp.offline.workspace import WorkspaceFacts

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.compose.grammar import (
     ANYBODY,
     MODE,

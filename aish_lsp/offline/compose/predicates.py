@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import Misfit, Toolset, Value
 

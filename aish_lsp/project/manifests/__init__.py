@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.project.manifests import compiled, entries, javascript, python
 from aish_lsp.project.manifests.reading import Manifests, is_plain, is_plain_path
 from aish_lsp.project.manifests.rules import (

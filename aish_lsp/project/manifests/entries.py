@@ -8,9 +8,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.project.manifests.reading import Manifests, table
 
 Reader: TypeAlias = Callable[[Manifests], tuple[str, set[str]]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.project.manifests.entries import READERS
 from aish_lsp.project.manifests.reading import Manifests, is_plain, is_plain_path, table, walk
 

@@ -13,10 +13,11 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.shell.confinement.child import syscall
 from aish_lsp.shell.confinement.places import Closed, links_in, mountinfo
 

@@ -17,10 +17,11 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.git import git_command, git_environment, top_above
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.confinement.tree import folded, identity_of

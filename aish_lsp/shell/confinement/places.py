@@ -15,11 +15,11 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.files import data_dir, keys_file
 
 _TABLE: Final = tomllib.loads(Path(__file__).with_name("places.toml").read_text("utf-8"))

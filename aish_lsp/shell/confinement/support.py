@@ -13,11 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Denied, StoreUnavailable
 from aish_lsp.foundation.files import data_dir, private_dir, workspace_dir
 from aish_lsp.foundation.text import escaped, shown_path

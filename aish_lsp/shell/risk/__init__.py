@@ -10,11 +10,11 @@ beforehand. Anything else is ``caution``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import Risk
 from aish_lsp.foundation.text import hidden_characters
 

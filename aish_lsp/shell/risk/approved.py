@@ -16,10 +16,10 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.shell.risk.data import LONGEST, table
 from aish_lsp.shell.risk.paths import why_protected
 from aish_lsp.shell.risk.plain import simple_commands, tokens

@@ -6,10 +6,11 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import Risk
 from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, LEVELS, LONGEST, SAFE, UNKNOWN
 from aish_lsp.shell.risk.paths import (

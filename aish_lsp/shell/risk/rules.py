@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.shell.risk.data import (
     SAFE,
     UNKNOWN,
