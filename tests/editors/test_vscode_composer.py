@@ -75,6 +75,7 @@ def fixture_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbenc
     root = tmp_path_factory.mktemp("bench")
     place = Place.make(root, "work 1")
     (place.folder / "calc.py").write_text("def double(x):\n    return x + 1\n")
+    (place.folder / "package.json").write_text('{"name": 1,, }\n')
     with served(Model()) as url:
         place.config.write_text(
             f'[models.local]\nendpoint = "{url}"\nmodel = "m"\ncontext_window = 65536\n'
@@ -215,13 +216,18 @@ def test_a_whole_reply_is_copied(bench: Workbench, chat: Chat) -> None:
     bench.until("the reply", lambda: bench.page.evaluate(read) == CARDS.strip())
 
 
+def open_file(bench: Workbench, name: str) -> None:
+    bench.page.locator(".part.editor").click(position={"x": 300, "y": 400})
+    bench.page.keyboard.press("Control+p")
+    bench.page.locator(".quick-input-widget input").first.fill(name)
+    bench.page.locator(".quick-input-list .monaco-list-row", has_text=name).first.click()
+    bench.page.locator(".tab", has_text=name).wait_for()
+
+
 def test_the_sign_for_files_offers_the_selection_problems_and_the_terminal(
     bench: Workbench, chat: Chat
 ) -> None:
-    bench.page.locator(".part.editor").click(position={"x": 300, "y": 400})
-    bench.page.keyboard.press("Control+p")
-    bench.page.locator(".quick-input-widget input").first.fill("calc.py")
-    bench.page.locator(".quick-input-list .monaco-list-row", has_text="calc.py").first.click()
+    open_file(bench, "calc.py")
     bench.page.locator(".view-lines .view-line", has_text="return").click(click_count=3)
     chat.frame.get_by_role("button", name="Attach").click()
     options = chat.frame.get_by_role("option")
@@ -233,6 +239,20 @@ def test_the_sign_for_files_offers_the_selection_problems_and_the_terminal(
     options.filter(has_text="Terminal").wait_for()
     bench.page.keyboard.press("Tab")
     assert chat.box.input_value().endswith("and @terminal ")
+    # The problems of the file are put in as text, which can be read and changed.
+    open_file(bench, "package.json")
+    chat.box.fill("")
+
+    def is_offered() -> bool:
+        chat.box.fill("")
+        chat.box.press_sequentially("@prob")
+        bench.page.wait_for_timeout(500)
+        return bool(options.filter(has_text="Problems").count())
+
+    bench.until("the problems", is_offered)
+    assert options.filter(has_text="Problems").locator("svg").count() == 1
+    bench.page.keyboard.press("Tab")
+    assert re.search(r"package\.json:1\b.*[Ee]xpected", chat.box.input_value())
     chat.box.fill("")
     bench.command("View: Close All Editors")
 

@@ -79,6 +79,17 @@ test("an edit is shown as its lines, those that come and those that go told apar
   assert.equal(details.querySelector(".removed")?.textContent, "- b\n");
 });
 
+test("how a call and a step ended is an icon beside its word, and no sign that is read aloud", () => {
+  const view = shown({});
+  const call = { kind: "tool", callId: "t", server: "aish", name: "x", arguments: "{}" } as const;
+  for (const status of ["pending", "running", "done", "failed", "denied"] as const) {
+    view.take([{ ...call, status, title: "Looked", result: null, diff: null }]);
+    const summary = view.element.querySelector("summary");
+    assert.equal(summary?.textContent, ` Looked ${status}`);
+    assert.equal(summary.querySelectorAll('.icon[aria-hidden="true"] svg').length, 1);
+  }
+});
+
 const COMMAND: CommandInfo = {
   id: "c",
   text: "ls x",

@@ -10,14 +10,14 @@ import {
   replyText,
   type Run,
 } from "../chat/model";
-import type { Event as ServerEvent, StepEvent, ToolEvent } from "../protocol";
+import type { Event as ServerEvent } from "../protocol";
 import { dollars, short, visible } from "../text";
 import { Card } from "./card";
 import { button, h } from "./dom";
+import { otherPart } from "./exchange_parts";
 import { FileLinks } from "./file_links";
 import { icon, iconButton } from "./icons";
 import { type Block, markdown, MarkdownView } from "./markdown";
-import { diff } from "./questions";
 
 export type Post = (message: FromWebview) => void;
 
@@ -340,64 +340,4 @@ function usageOf({ model, usage }: Exchange): string {
 
 function elementOf(view: PartView): HTMLElement {
   return view.kind === "text" ? view.view.element : view.element;
-}
-
-function otherPart(part: Part): HTMLElement {
-  switch (part.kind) {
-    case "tool":
-      return toolPart(part.call);
-    case "step":
-      return stepPart(part.step);
-    case "notice":
-      return h("div", { class: `notice ${part.level}`, role: "note" }, markdown(part.message));
-    default:
-      return h("div");
-  }
-}
-
-const MARKS: Record<string, string> = {
-  pending: "…",
-  planned: "…",
-  running: "…",
-  done: "✓",
-  failed: "✗",
-  denied: "⊘",
-  stopped: "■",
-};
-
-/** Return the attributes of a scrolling part that the keyboard reaches. */
-function region(label: string): Record<string, string> {
-  return { tabindex: "0", role: "region", "aria-label": label };
-}
-
-function toolPart(call: ToolEvent): HTMLElement {
-  const line = `${MARKS[call.status] ?? ""} ${call.title}`;
-  const summary = h("summary", {}, visible(line), h("span", { class: "note" }, ` ${call.status}`));
-  return h(
-    "details",
-    { class: `tool ${call.status}`, "data-call": call.callId, open: call.diff !== null },
-    summary,
-    // What is changed says what was asked for.
-    call.diff
-      ? diff(visible(call.diff).split("\n"))
-      : h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
-    call.result
-      ? h(
-          "pre",
-          { class: "growing result", ...region("Result") },
-          visible(call.result.slice(0, 20_000)),
-        )
-      : null,
-  );
-}
-
-function stepPart(step: StepEvent): HTMLElement {
-  const exit = step.exitCode === null ? "" : ` (exit ${step.exitCode})`;
-  const label = `${MARKS[step.status] ?? ""} Step ${step.number}: ${step.status}${exit}`;
-  return h(
-    "div",
-    { class: `step ${step.status}` },
-    h("strong", {}, label),
-    step.plan ? h("span", { class: "note" }, ` ${visible(step.plan)}`) : null,
-  );
 }

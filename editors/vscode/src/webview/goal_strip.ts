@@ -3,6 +3,7 @@ import type { Exchange } from "../chat/model";
 import type { StepEvent } from "../protocol";
 import { visible } from "../text";
 import { button, h } from "./dom";
+import { icon } from "./icons";
 
 const STATES: Record<StepEvent["status"], string> = {
   planned: "planned",
@@ -37,7 +38,7 @@ export class GoalStrip {
     if (shown === this.shown) return;
     this.shown = shown;
     const goal = visible(steps[0]?.goal || exchange.prompt);
-    this.title.textContent = `Goal: ${goal}`;
+    this.title.replaceChildren(icon("chevron"), ` Goal: ${goal}`);
     this.title.title = goal;
     const last = steps.at(-1);
     this.now.textContent = last ? `Step ${last.number}: ${STATES[last.status]}` : "starting";

@@ -1,9 +1,14 @@
 /** The icons of VS Code that the page uses, as drawings: the whole font would be 80 KB. */
 import add from "@vscode/codicons/src/icons/add.svg";
 import arrowDown from "@vscode/codicons/src/icons/arrow-down.svg";
+import done from "@vscode/codicons/src/icons/check.svg";
+import chevron from "@vscode/codicons/src/icons/chevron-right.svg";
+import denied from "@vscode/codicons/src/icons/circle-slash.svg";
 import close from "@vscode/codicons/src/icons/close.svg";
 import copy from "@vscode/codicons/src/icons/copy.svg";
 import edit from "@vscode/codicons/src/icons/edit.svg";
+import waiting from "@vscode/codicons/src/icons/ellipsis.svg";
+import failed from "@vscode/codicons/src/icons/error.svg";
 import file from "@vscode/codicons/src/icons/file.svg";
 import folder from "@vscode/codicons/src/icons/folder.svg";
 import refresh from "@vscode/codicons/src/icons/refresh.svg";
@@ -18,10 +23,14 @@ import { type Attributes, h } from "./dom";
 const ICONS = {
   add,
   arrowDown,
+  chevron,
   close,
   command,
   copy,
+  denied,
+  done,
   edit,
+  failed,
   file,
   folder,
   problems,
@@ -30,6 +39,7 @@ const ICONS = {
   send,
   stop,
   terminal,
+  waiting,
 };
 
 export type IconName = keyof typeof ICONS;

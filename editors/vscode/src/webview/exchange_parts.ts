@@ -1,0 +1,74 @@
+/** The parts of a reply that are no text: calls of tools, steps of a goal, notices. */
+import type { Part } from "../chat/model";
+import type { StepEvent, ToolEvent } from "../protocol";
+import { visible } from "../text";
+import { h } from "./dom";
+import { icon, type IconName } from "./icons";
+import { markdown } from "./markdown";
+import { diff } from "./questions";
+
+/** Return a part of a reply that is no text. */
+export function otherPart(part: Part): HTMLElement {
+  switch (part.kind) {
+    case "tool":
+      return toolPart(part.call);
+    case "step":
+      return stepPart(part.step);
+    case "notice":
+      return h("div", { class: `notice ${part.level}`, role: "note" }, markdown(part.message));
+    default:
+      return h("div");
+  }
+}
+
+const MARKS: Record<ToolEvent["status"] | StepEvent["status"], IconName> = {
+  pending: "waiting",
+  planned: "waiting",
+  running: "waiting",
+  done: "done",
+  failed: "failed",
+  denied: "denied",
+  stopped: "stop",
+};
+
+/** Return the attributes of a scrolling part that the keyboard reaches. */
+function region(label: string): Record<string, string> {
+  return { tabindex: "0", role: "region", "aria-label": label };
+}
+
+function toolPart(call: ToolEvent): HTMLElement {
+  const summary = h(
+    "summary",
+    {},
+    icon(MARKS[call.status]),
+    ` ${visible(call.title)}`,
+    h("span", { class: "note" }, ` ${call.status}`),
+  );
+  return h(
+    "details",
+    { class: `tool ${call.status}`, "data-call": call.callId, open: call.diff !== null },
+    summary,
+    // What is changed says what was asked for.
+    call.diff
+      ? diff(visible(call.diff).split("\n"))
+      : h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
+    call.result
+      ? h(
+          "pre",
+          { class: "growing result", ...region("Result") },
+          visible(call.result.slice(0, 20_000)),
+        )
+      : null,
+  );
+}
+
+function stepPart(step: StepEvent): HTMLElement {
+  const exit = step.exitCode === null ? "" : ` (exit ${step.exitCode})`;
+  const label = ` Step ${step.number}: ${step.status}${exit}`;
+  return h(
+    "div",
+    { class: `step ${step.status}` },
+    h("strong", {}, icon(MARKS[step.status]), label),
+    step.plan ? h("span", { class: "note" }, ` ${visible(step.plan)}`) : null,
+  );
+}
