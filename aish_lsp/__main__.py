@@ -65,10 +65,11 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
     thresholds = gc.get_threshold()
     gc.set_threshold(10_000, 1_000, 1_000)
 
-    from aish_lsp.lsp import logs  # noqa: PLC0415 - after the answer, like the next import
+    from aish_lsp.lsp import lean_types, logs  # noqa: PLC0415 - after the answer, like the next
 
     try:
         logs.configure(options.log_level, options.log_file)
+        lean_types.build()
         from aish_lsp.lsp.server import connect_stdio, create_server, run  # noqa: PLC0415
 
         server = create() if create else create_server()
