@@ -76,7 +76,7 @@ def classify(
     if hidden:
         return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
     findings = _review()(text, shell, tuple(rules), folder, path, kept=kept)
-    if findings.risk != "safe":
+    if findings.level:
         return Verdict(findings.risk, findings.reasons)
     if findings.is_free and not {"$", "`"} & set(text):
         return Verdict("safe", confine=False)

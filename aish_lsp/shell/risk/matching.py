@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase, translate
 from functools import cache, cached_property
-from typing import Final
+from typing import Any, Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, names_of, table
 
@@ -116,7 +116,7 @@ NO_VALUES: Final = Values()
 
 
 class Arguments:
-    """What follows a command's name, as options and operands.
+    """What follows a command's name, as options and operands, which are told apart if asked for.
 
     Attributes:
         words: all the words.
@@ -125,29 +125,43 @@ class Arguments:
         doubtful: how many operands come before one that may be the value of an option.
     """
 
-    __slots__ = ("doubtful", "operands", "options", "words")
+    __slots__ = ("_values", "doubtful", "operands", "options", "words")
+
+    options: _Pairs
+    operands: list[str]
+    doubtful: int
 
     def __init__(self, words: Sequence[str], values: Values) -> None:
         self.words = words
-        self.options: _Pairs = []
-        self.operands: list[str] = []
-        self.doubtful = len(words)
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        """Tell options and operands apart, and return what was missing before."""
+        self._read()
+        return object.__getattribute__(self, name)
+
+    def _read(self) -> None:
+        self.options = options = []
+        operands: list[str] = []
+        self.operands = operands
+        values, doubtful = self._values, len(self.words)
         last = ""
-        rest = iter(words)
+        rest = iter(self.words)
         for word in rest:
             if word[:1] != "-" or word == "-":
                 if last and "=" not in last and last not in _FLAGS:
-                    self.doubtful = min(self.doubtful, len(self.operands))
-                self.operands.append(word)
+                    doubtful = min(doubtful, len(operands))
+                operands.append(word)
                 last = ""
             elif word == "--":
-                self.options.append((word, ""))
-                self.operands += rest
+                options.append((word, ""))
+                operands += rest
             else:
                 following = next(rest, None) if takes_next(word, values) else None
                 pairs = _pairs(word, following)
-                self.options += pairs if len(pairs) == 1 else _until_value(pairs, values)
+                options += pairs if len(pairs) == 1 else _until_value(pairs, values)
                 last = word if following is None else ""
+        self.doubtful = doubtful
 
     def has(self, option: str) -> bool:
         """Return whether ``option``, or ``-x=`` with such a value, is there, however written."""

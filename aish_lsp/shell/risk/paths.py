@@ -107,15 +107,16 @@ def normal(path: str) -> str:
 
 def names_secret(words: Sequence[str]) -> bool:
     """Return whether a word names a place where secrets are kept, or anything but a plain file."""
-    text = "\n".join(words).replace(UNKNOWN, "")
+    joined = "\n".join(words)
+    text = joined.replace(UNKNOWN, "") if UNKNOWN in joined else joined
     if "/." in text or ".." in text:
-        text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
-    if any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text)):
-        return True
-    joined = "".join(words)
+        text += "\n" + "\n".join(map(posixpath.normpath, text.split("\n")))
+    for match in _PRIVATE.finditer(text):
+        if _PUBLIC.fullmatch(match[0]) is None:
+            return True
     if joined.count("[") > _MOST_BRACKETS:
         return True
-    return any(map(_may_be_secret, words)) if _WILD.search(joined) else False
+    return _WILD.search(joined) is not None and any(map(_may_be_secret, words))
 
 
 def _may_be_secret(word: str) -> bool:

@@ -164,7 +164,9 @@ class CommandRules:
 
         Of one level, those for a subcommand come later, and those for a pattern of names last.
         """
-        words = tuple([word for word in arguments.operands[:2] if word in self.by_word])
+        words: tuple[str, ...] = ()
+        if self.by_word:
+            words = tuple([word for word in arguments.operands[:2] if word in self.by_word])
         rules = self._sorted.get(words)
         if rules is None:
             of_words = [rule for word in words for rule in self.by_word[word]]

@@ -54,6 +54,8 @@ def _after_words(
 ) -> Sequence[str] | None:
     """Return what follows the wrapper's own subcommands; None if they are missing."""
     at = 0
+    if wrapper.words and wrapper.words[0] not in words:
+        return None
     for wanted in wrapper.words:
         while at < len(words) and words[at][:1] == "-":
             at += 2 if takes_next(words[at], entry.values) else 1
