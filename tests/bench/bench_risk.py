@@ -30,6 +30,9 @@ SLOW = (
     *("psql -c 'update a';", "python -c 'open('", "sed 's/a/b/;", "cat<", "a=$a$a;", "sudo "),
 )
 
+#: What is judged first in a process: a plain text, and one that is read as a tree.
+FIRST = ("git status", 'for name in *.py; do echo "$name" > /dev/null; done')
+
 
 def commands() -> Iterator[str]:
     """Yield the labelled commands."""
@@ -64,7 +67,7 @@ def least_of_parts(rounds: int, texts: list[str], run: Callable[[str], object]) 
 async def rows(rounds: int) -> list[Row]:
     """Measure in turns."""
     # Before anything is loaded, of which a process of its own cannot be rid.
-    firsts = [1000 * in_new_process() for _ in range(5)]
+    firsts, grammar = ([1000 * in_new_process(text) for _ in range(5)] for text in FIRST)
     texts = list(commands())
     for text in texts:
         judge(text)
@@ -80,15 +83,16 @@ async def rows(rounds: int) -> list[Row]:
         Row("the classifier, labelled commands", tree, judged, parse_only, 5, unit="us"),
         Row("the classifier, worst", tree, [1e6 * worst[0]], [1e6 * worst[1]], 15, unit="us"),
         Row("the classifier, first in a process", "", firsts, [], 20, "value"),
+        Row("the classifier, first that needs the grammar", "", grammar, [], 20, "value"),
         Row("the classifier, texts made to be slow", "", [1000 * slow], [], 1000, "value"),
     ]
 
 
-def in_new_process() -> float:
-    """Return the seconds of the first judgement in a process that has parsed already."""
+def in_new_process(text: str) -> float:
+    """Return the seconds of the first judgement in a process."""
     script = (
         "import time; from aish_lsp.shell.risk import classify\n"
-        "begun = time.perf_counter(); classify('git status', 'bash', confined=True)\n"
+        f"begun = time.perf_counter(); classify({text!r}, 'bash', confined=True)\n"
         "print(time.perf_counter() - begun)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

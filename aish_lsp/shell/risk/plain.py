@@ -111,12 +111,7 @@ def _other_shell(review: Review, text: str, shell: str) -> None:
 def _look_at(review: Review, text: str) -> None:
     """Judge the commands in ``text``; what they run as a text is queued in ``review``."""
     plain = simple_commands(text, PLAIN)
-    if (
-        plain is None
-        or any(words[0] in _NOT_PLAIN or "=" in words[0] for words in plain[0])
-        # An array index in quotes is only text until something evaluates it as arithmetic.
-        or ("[" in text and ("(" in text or "`" in text))
-    ):
+    if plain is None or not _is_plain(plain[0], text):
         from aish_lsp.shell.risk.walk import walk  # noqa: PLC0415 - it loads the grammar
 
         walk(review, text)
@@ -125,3 +120,13 @@ def _look_at(review: Review, text: str) -> None:
     for words, after in zip(plain[0], [*plain[1], ""], strict=True):
         judge(review, words, stdin)
         stdin = partial(printed_by, words, stdin) if after == "|" else None
+
+
+def _is_plain(commands: list[list[str]], text: str) -> bool:
+    """Return whether there is no more to the commands of ``text`` than their words."""
+    return (
+        _NOT_PLAIN.isdisjoint([words[0] for words in commands])
+        and not ("=" in text and any("=" in words[0] for words in commands))
+        # An array index in quotes is only text until something evaluates it as arithmetic.
+        and not ("[" in text and ("(" in text or "`" in text))
+    )

@@ -291,8 +291,6 @@ class _Walk:
             self._push_inner()
             if is_command:
                 review.add_text(joined(text))
-        if name is not None and name.type == "subscript":
-            self._push(name.children, None)
 
     def declaration(self, node: Node, _stdin: Input) -> None:
         """Judge ``export``, ``declare`` and the like; without assignments they print variables."""
@@ -394,8 +392,6 @@ class _Walk:
             if heredoc is None or body is None:
                 return UNKNOWN
             return self._output(body, self._heredoc(heredoc))
-        if kind == "list":
-            return UNKNOWN if node.child_count < 3 else self._output(node.children[-1], None)
         if kind != "command":
             return UNKNOWN
         for child in node.children:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import tree_sitter_bash
@@ -85,11 +86,6 @@ _NUMBERS: Final = frozenset("$#?")
 #: How many of the words that a word's braces expand to are looked at.
 MOST_WORDS: Final = 64
 
-_NAMES: Final = table("names")
-#: Tools that print settings for ``eval``: known, although what they print is not.
-_PRINTS_SETTINGS: Final = re.compile("|".join(_NAMES["prints_settings"]))
-#: Commands whose output is one word, or words none of which can be taken for an option.
-_PRINTS_NO_OPTION: Final = re.compile("|".join(_NAMES["prints_no_option"]))
 #: Commands that print a path, which begins with a slash and may hold blanks.
 _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 #: Commands whose output is their own words.
@@ -101,6 +97,12 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _BRACES: Final = re.compile(r"\{([^{}]*+)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
+
+
+@cache
+def _prints(key: str) -> re.Pattern[str]:
+    """Return the commands whose output is of a known kind: ``prints_settings`` and the like."""
+    return re.compile("|".join(table("names")[key]))
 
 
 class Resolver:
@@ -283,9 +285,9 @@ class Resolver:
         """Return what a substitution yields, as far as the output of its command is known."""
         self.inner.append(node)
         text = self.text(node).strip("$<>()`").strip()
-        if _PRINTS_SETTINGS.fullmatch(text):
+        if _prints("prints_settings").fullmatch(text):
             return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
-        if _PRINTS_NO_OPTION.fullmatch(text):
+        if _prints("prints_no_option").fullmatch(text):
             return f"x{UNKNOWN}"
         if _PRINTS_FOLDER.fullmatch(text):
             return self._split(f"/{UNKNOWN}")
