@@ -95,8 +95,9 @@ def _add_wrappers(commands: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         fields["values"] = [*fields.get("values", ()), *fields.get("writes", ())]
         for match in row["match"]:
             name, *words = match.split()
-            _of(commands, name).setdefault("wrappers", []).append(len(commands["wrappers"]))
-            commands["wrappers"].append((words, fields))
+            number = len(commands["wrappers"])
+            _of(commands, name).setdefault("wrappers", []).append((number, words))
+        commands["wrappers"].append(fields)
 
 
 def _add_programs(commands: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:

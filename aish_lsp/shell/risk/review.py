@@ -6,11 +6,9 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import Risk
 from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, LEVELS, LONGEST, SAFE, UNKNOWN
 from aish_lsp.shell.risk.paths import (
@@ -47,7 +45,6 @@ TOO_MUCH: Final = "too long, or nested too deep, to be checked"
 _MOST_REASONS: Final = 6
 
 
-@dataclass(slots=True)
 class Findings:
     """The worst level so far, and why; the worst part of a command decides.
 
@@ -57,10 +54,11 @@ class Findings:
         free: how many of them one of the user's rules lets run unconfined.
     """
 
-    level: int = SAFE
-    commands: int = 0
-    free: int = 0
-    _reasons: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.level = SAFE
+        self.commands = 0
+        self.free = 0
+        self._reasons: dict[str, int] = {}
 
     def add(self, level: int, reason: str) -> None:
         """Record a finding; a safe one needs no reason and leaves no trace."""
@@ -87,7 +85,6 @@ class Findings:
         return tuple(worst[:_MOST_REASONS])
 
 
-@dataclass(slots=True)
 class Review:
     """The state that all parts of a command share.
 
@@ -108,23 +105,24 @@ class Review:
         reads: what its commands are told to read, which may also be secret.
     """
 
-    folder: Path | None
-    path: str | None
-    kept: Path | None = None
-    own: Tables | None = None
-    stricter: Tables | None = None
-    findings: Findings = field(default_factory=Findings)
-    variables: Variables = field(default_factory=Variables)
-    functions: set[str] = field(default_factory=set)
-    written: dict[str, str] = field(default_factory=dict)
-    folders: list[str] = field(default_factory=list)
-    lost: bool = False
-    read_secrets: bool = False
-    reads: list[Sequence[str]] = field(default_factory=list)
-    depth: int = 0
-    _waiting: deque[tuple[str, int]] = field(default_factory=deque)
-    _count: int = 0
-    _characters: int = 0
+    def __init__(self, folder: Path | None, path: str | None, kept: Path | None = None) -> None:
+        self.folder = folder
+        self.path = path
+        self.kept = kept
+        self.own: Tables | None = None
+        self.stricter: Tables | None = None
+        self.findings = Findings()
+        self.variables = Variables()
+        self.functions: set[str] = set()
+        self.written: dict[str, str] = {}
+        self.folders: list[str] = []
+        self.lost = False
+        self.read_secrets = False
+        self.reads: list[Sequence[str]] = []
+        self.depth = 0
+        self._waiting: deque[tuple[str, int]] = deque()
+        self._count = 0
+        self._characters = 0
 
     def caution(self, reason: str) -> None:
         """Record that something is changed, or is not known."""

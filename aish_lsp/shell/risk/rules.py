@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.shell.risk.data import (
     SAFE,
     UNKNOWN,
@@ -127,7 +125,6 @@ class Writer(NamedTuple):
     needs: str = ""
 
 
-@dataclass(slots=True)
 class CommandRules:
     """What the tables say about one command name.
 
@@ -141,15 +138,16 @@ class CommandRules:
         writer: how it names the files that it writes; None if it writes none that it names.
     """
 
-    values: Values = NO_VALUES
-    before: str = "none"
-    rules: list[Rule] = field(default_factory=list)
-    by_word: dict[str, list[Rule]] = field(default_factory=dict)
-    globs: list[Rule] = field(default_factory=list)
-    wrappers: list[Wrapper] = field(default_factory=list)
-    program: Program | None = None
-    writer: Writer | None = None
-    _sorted: dict[tuple[str, ...], list[Rule]] = field(default_factory=dict)
+    def __init__(self, values: Values = NO_VALUES, before: str = "none") -> None:
+        self.values = values
+        self.before = before
+        self.rules: list[Rule] = []
+        self.by_word: dict[str, list[Rule]] = {}
+        self.globs: list[Rule] = []
+        self.wrappers: list[Wrapper] = []
+        self.program: Program | None = None
+        self.writer: Writer | None = None
+        self._sorted: dict[tuple[str, ...], list[Rule]] = {}
 
     def add(self, rule: Rule) -> None:
         """Add a rule under the first words that it needs."""
@@ -198,7 +196,10 @@ class Tables:
         for number in row.get("rows", ()):
             entry.add(self._rule(number))
         entry.globs = [*map(self._rule, globs)]
-        entry.wrappers = [_wrapper(*data["wrappers"][number]) for number in row.get("wrappers", ())]
+        for number, words in row.get("wrappers", ()):
+            fields = data["wrappers"][number]
+            values = Values(fields["values"])
+            entry.wrappers.append(Wrapper(**{**fields, "words": words, "values": values}))
         if "program" in row:
             fields = data["programs"][row["program"]]
             rules = tuple(ProgramRule(**rule) for rule in fields["rules"])
@@ -212,10 +213,6 @@ class Tables:
     def _rule(self, number: int) -> Rule:
         match, level, fields = self._data["rows"][number]
         return Rule(match, level, **fields)
-
-
-def _wrapper(words: Sequence[str], fields: Mapping[str, Any]) -> Wrapper:
-    return Wrapper(words, **{**fields, "values": Values(fields["values"])})
 
 
 @lru_cache(maxsize=8)
