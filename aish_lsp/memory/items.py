@@ -105,6 +105,8 @@ VERSION: Final = 1
 MAX_ID: Final = 2**53 - 1
 
 _KNOWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source"})
+#: How many of them are in each item.
+_ALWAYS: Final = 4
 
 
 class Contents:
@@ -174,7 +176,7 @@ class Contents:
             msg = f"the id {item_id} is on an earlier line too"
             raise ValueError(msg)
         self._items[item_id] = item
-        if not record.keys() <= _KNOWN:
+        if len(record) != _ALWAYS + ("tags" in record) + ("source" in record):
             self._unknown[item_id] = {k: v for k, v in record.items() if k not in _KNOWN}
         if self._by_text is not None and item_id not in self._forgotten:
             self._by_text.setdefault(normalized(item.content), item_id)
@@ -266,8 +268,11 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
         raise ValueError("its ts is not a text")
     if type(content) is not str:
         raise ValueError("its content is not a text")
-    if tags and (type(tags) is not list or {*map(type, tags)} != {str}):
-        raise ValueError("its tags are not a list of texts")
+    if tags:
+        # A loop costs less than a set of the types, or ``all``.
+        for tag in tags if type(tags) is list else (None,):
+            if type(tag) is not str:
+                raise ValueError("its tags are not a list of texts")
     if source is not None and type(source) is not dict:
         raise ValueError("its source is not an object")
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)

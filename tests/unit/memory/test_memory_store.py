@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import stat
@@ -570,3 +571,18 @@ def test_an_unsynced_line_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == before
     assert contents(store) == ["kept"]
     assert store.add("fact", "lost") == AddedItem(2, False)
+
+
+def test_large_memory_with_a_bad_line_is_read_and_leaves_the_garbage_collector_on(
+    path: Path,
+) -> None:
+    lines = [
+        {"id": number, "ts": "2026-05-13T19:01:01Z", "kind": "fact", "content": "x" * 1000}
+        for number in range(1, 1200)
+    ]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [*lines, {"id": 0}]))
+    store = MemoryStore(path)
+    assert len(store.items()) == len(lines)
+    assert len(store.notices) == 1
+    assert gc.isenabled()
