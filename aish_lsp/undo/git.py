@@ -7,6 +7,7 @@ but for gitlinks that are put back in its index.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -154,10 +155,9 @@ class Git:
         """
         if not ids:
             return set()
-        feed = "".join(f"{wanted}\n" for wanted in ids).encode()
-        about = "--batch-check=%(objectname)"
-        lines = self.ask("cat-file", "--buffer", about, feed=feed).decode().splitlines()
-        return {line.removesuffix(" missing") for line in lines if line.endswith(" missing")}
+        feed = "\n".join([*ids, ""]).encode()
+        answer = self.ask("cat-file", "--buffer", "--batch-check=", feed=feed).decode()
+        return set(re.findall(r"^(\w+) missing$", answer, re.MULTILINE))
 
     def borrow(self, place: Path, ids: Collection[str]) -> bool:
         """Make ``place`` a git folder with the objects of ``ids``; return whether it keeps them.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import stat
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
@@ -36,6 +38,10 @@ class FileChange:
     new: FileState | None
 
 
+#: What the numbers of a ``SeenFile`` are, as ``array`` names it: inodes may have all 64 bits, and
+#: times may be negative.
+_NUMBERS: Final = "QQQqq"
+
 #: Takes the content of a file that had to be read, with the file's name and the content's id.
 Keep: TypeAlias = Callable[[bytes, str, bytes], None]
 
@@ -62,14 +68,13 @@ class Snapshot:
 
     def dump(self) -> str:
         """Return the snapshot as JSON, but for the index."""
-        columns: Sequence[Sequence[int | str]]
-        columns = list(zip(*self.files.values(), strict=True)) or [()] * 6
+        *numbers, contents = zip(*self.files.values(), strict=True) if self.files else [()] * 6
         return json.dumps(
             {
                 "kind": self.kind,
                 "names": as_text(_BETWEEN.encode().join(self.files)),
-                "columns": columns[:5],
-                "contents": "".join(map(str, columns[5])),
+                "columns": [_packed(*one) for one in zip(_NUMBERS, numbers, strict=True)],
+                "contents": "".join(contents),
                 "folders": {as_text(name): mode for name, mode in self.folders.items()},
                 "uncovered": list(map(as_text, self.uncovered)),
                 "repositories": list(map(as_text, self.repositories)),
@@ -95,23 +100,37 @@ class Snapshot:
         document = json.loads(text)
         length = HASHES[document["kind"]]
         names = as_name(document["names"]).split(_BETWEEN.encode()) if document["names"] else []
-        ids = (
-            document["contents"][at : at + length]
-            for at in range(0, len(document["contents"]), length)
-        )
-        rows = map(SeenFile, *document["columns"], ids)
-        numbers = [*document["columns"], document["folders"].values()]
-        if any(set(map(type, column)) - {int} for column in numbers):
+        contents = document["contents"]
+        ids = [contents[at : at + length] for at in range(0, len(contents), length)]
+        columns = [_unpacked(*one) for one in zip(_NUMBERS, document["columns"], strict=True)]
+        rows = zip(*columns, ids, strict=True)
+        if set(map(type, document["folders"].values())) - {int}:
             raise ValueError("not all that should be numbers are")
         return cls(
             document["kind"],
-            dict(zip(names, rows, strict=True)),
+            dict(zip(names, map(SeenFile._make, rows), strict=True)),
             {as_name(name): mode for name, mode in document["folders"].items()},
             frozenset(map(as_name, document["uncovered"])),
             tuple(map(as_name, document["repositories"])),
             {as_name(name): FileState(*one) for name, one in document["gits"].items()},
             {as_name(name): about for name, about in document["index"].items()},
         )
+
+
+def _packed(kind: str, numbers: tuple[int, ...]) -> str:
+    return base64.b64encode(array(kind, numbers)).decode()
+
+
+def _unpacked(kind: str, packed: str | list[int]) -> array[int]:
+    # Earlier versions wrote a list, and may have been ended while a command ran.
+    if isinstance(packed, list):
+        try:
+            return array(kind, packed)
+        except OverflowError as error:
+            raise ValueError("a number is too large") from error
+    numbers: array[int] = array(kind)
+    numbers.frombytes(base64.b64decode(packed))
+    return numbers
 
 
 def take(
@@ -138,7 +157,15 @@ def take(
     unread: list[bytes] = []
     for name, status in listing.files.items():
         row = earlier.get(name)
-        if row is not None and row[:5] == seen_as(status):
+        # This loop is hot: what changes with each change of a file comes first.
+        if (
+            row is not None
+            and row.changed == status.st_ctime_ns
+            and row.modified == status.st_mtime_ns
+            and row.inode == status.st_ino
+            and row.size == status.st_size
+            and (row.mode == status.st_mode or row.mode == seen_as(status)[0])
+        ):
             files[name] = row
         else:
             unread.append(name)
@@ -186,10 +213,10 @@ def difference(old: Snapshot, new: Snapshot) -> dict[bytes, FileChange]:
             changes[name] = FileChange(row.state, NOT_COVERED if name in new.uncovered else None)
         elif row is not now and (row.mode, row.content) != (now.mode, now.content):
             changes[name] = FileChange(row.state, now.state)
-    for name, row in new.files.items():
+    for name in new.files.keys() - old.files.keys():
         # A file that existed but was not covered may look as if the command had created it.
-        if name not in old.files and not left_out(name, old.uncovered):
-            changes[name] = FileChange(None, row.state)
+        if not left_out(name, old.uncovered):
+            changes[name] = FileChange(None, new.files[name].state)
     for name in old.gits.keys() | new.gits.keys():
         was, now_git = old.gits.get(name), new.gits.get(name)
         if was != now_git and name not in old.folders:

@@ -344,25 +344,29 @@ def _before(git: Git, records: Records, listing: Listing, number: int, text: str
     folder = WorkFolder(git.top)
     last = records.read_snapshot(records.last)
     before = take(folder, listing, git.kind, last=last, keep=keep, check=git.check)
-    borrowed = {
-        row.content for name, row in before.files.items() if index.get(name, "")[7:] == row.content
-    }
-    borrowed -= git.missing(borrowed)
+    borrowed: set[str] = set()
+    others: list[bytes] = []
+    for name, row in before.files.items():
+        if index.get(name, "")[7:] == row.content:
+            borrowed.add(row.content)
+        else:
+            others.append(name)
+    lost = git.missing(borrowed)
     path = records.path(number, "git")
-    if not git.borrow(path, borrowed) and _DESTROYS.search(text):
-        borrowed = set()
-    missing = [
-        name
-        for name, row in before.files.items()
-        if row.content not in borrowed and row.content not in pool
-    ]
-    for name, row, content in folder.read(missing, git.kind):
+    if not git.borrow(path, borrowed - lost) and _DESTROYS.search(text):
+        lost = set(borrowed)
+    if lost:
+        borrowed -= lost
+        others = list(before.files)
+    others = [name for name in others if before.files[name].content not in borrowed]
+    missing = [name for name in others if before.files[name].content not in pool]
+    for name, found, content in folder.read(missing, git.kind):
         git.check()
-        if row is not None:
-            before.files[name] = row
-            pool.add(row.content, content)
+        if found is not None:
+            before.files[name] = found
+            pool.add(found.content, content)
     if not records.unfinished():
-        needed = {row.content for row in before.files.values()} - borrowed
+        needed = {before.files[name].content for name in others}
         pool.keep_only(needed | {one.content for one in before.gits.values()})
     return before
 
@@ -381,6 +385,8 @@ def _after(git: Git, before: Snapshot, place: Path) -> Listing:
 
 def _gitlinks(before: Snapshot, after: Snapshot) -> dict[bytes, list[str]]:
     """Return what the index held before and after, by name, where either is a gitlink."""
+    if before.index == after.index:
+        return {}
     names = {
         name
         for snapshot in (before, after)
