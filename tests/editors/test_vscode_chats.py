@@ -190,17 +190,30 @@ def test_what_is_remembered_is_edited_moved_and_forgotten(bench: Workbench, chat
     bench.command("View: Hide Panel")
 
 
-def test_two_windows_on_one_folder(bench: Workbench, chat: Chat, place: Place) -> None:
+def test_a_second_window_shows_what_was_sent_and_begins_a_chat_of_its_own(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
     chat.ask(LIST)
+    bench.until("it to be kept", lambda: LIST in asked(place))
     page = bench.page
     bench.page = page.context.new_page()
     bench.page.set_default_timeout(90_000)
     try:
         bench.load()
         other = bench.chat()
+        tab = other.frame.get_by_role("tab", name="list files").last
+        tab.click()
+        other.frame.locator(".exchange", has_text=LIST).wait_for()
+        other.frame.locator(".problem", has_text="open in another window").wait_for()
+        assert "ls" in other.last
         before = len(asked(place))
-        other.ask(DISK)
+        other.box.fill(DISK)
+        other.frame.get_by_role("button", name="Send").click()
+        other.frame.locator(".exchange", has_text=DISK).wait_for()
+        other.ended()
         assert "df" in other.last
+        assert other.exchanges.count() == 1
+        assert not other.frame.locator(".problem").is_visible()
     finally:
         bench.page.close()
         bench.page = page

@@ -35,6 +35,8 @@ const FRAME = 16;
 export class Conversation {
   exchanges: Exchange[] = [];
   title = "";
+  /** Another window has it open: it can only be read here. */
+  isElsewhere = false;
   private number = 0;
   /** How to stop what goes on, by the exchange or the command. */
   private readonly going = new Map<string, vscode.CancellationTokenSource>();
@@ -66,11 +68,13 @@ export class Conversation {
   /** Read what was said before. */
   async load(): Promise<void> {
     const server = await this.server();
-    const [history, waiting] = await Promise.all([
-      server.execute("aish.session.history", this.place),
-      server.execute("aish.commands.list", this.place),
+    const { session: id, isElsewhere, place } = this;
+    const where = isElsewhere ? { id, ...(this.folder ? { workspace: this.folder } : {}) } : place;
+    const [history, { commands }] = await Promise.all([
+      server.execute("aish.session.history", where),
+      isElsewhere ? { commands: [] } : server.execute("aish.commands.list", place),
     ]);
-    this.exchanges = fromHistory(history.turns, waiting.commands);
+    this.exchanges = fromHistory(history.turns, commands);
     this.title = titleOf(this.exchanges[0]?.prompt ?? "");
   }
 

@@ -7,6 +7,9 @@ import type { ToWebview } from "./messages";
 /** Where the tabs that were open are kept. */
 const TABS = "aish.tabs";
 
+/** How often a session is tried again that another window has open. */
+const TRIES = 10;
+
 interface KeptTab {
   session: string;
   folder: string;
@@ -44,8 +47,8 @@ export class Conversations {
 
   where(conversation = this.active): { workspace?: string; session?: string } {
     if (!conversation) return {};
-    const { folder, session } = conversation;
-    return folder ? { workspace: folder, session } : { session };
+    const { folder, isElsewhere, session } = conversation;
+    return { ...(folder ? { workspace: folder } : {}), ...(isElsewhere ? {} : { session }) };
   }
 
   /** Say which session is in sight, and in which folder. */
@@ -64,10 +67,12 @@ export class Conversations {
     const kept = this.context.workspaceState.get<KeptTab[]>(TABS, []);
     for (const tab of kept.filter(({ folder }) => isOpen(folder))) {
       try {
-        await this.resumed(tab.session, tab.folder);
+        const { exchanges, isElsewhere } = await this.resumed(tab.session, tab.folder);
+        if (isElsewhere && !exchanges.length) this.drop(tab.session);
       } catch (error) {
-        // It is open in another window, or was deleted.
-        if (!["busy", "notFound", "storeUnavailable"].includes(kindOf(error))) throw error;
+        this.drop(tab.session);
+        // It was deleted, or cannot be read.
+        if (!["notFound", "storeUnavailable"].includes(kindOf(error))) throw error;
       }
     }
     const last = this.all.at(-1);
@@ -98,15 +103,46 @@ export class Conversations {
     if (known) return known;
     const server = await this.server();
     const argument = { id: session, show: false, ...(folder ? { workspace: folder } : {}) };
-    const { id } = await whenFree(() => server.execute("aish.session.resume", argument));
-    const conversation = this.make(id, folder);
+    // A window that stays open has several: it is waited for once.
+    const tries = this.all.some(({ isElsewhere }) => isElsewhere) ? 0 : TRIES;
+    const resume = (): Promise<{ id: string }> => server.execute("aish.session.resume", argument);
+    const opened = await whenFree(resume, tries).catch((error: unknown) => {
+      if (kindOf(error) === "busy") return undefined;
+      throw error;
+    });
+    const conversation = this.make(opened?.id ?? session, folder);
+    conversation.isElsewhere = !opened;
     await conversation.load();
     return conversation;
   }
 
+  /**
+   * Take over a conversation that no other window has open any more; else read it anew. Return
+   * whether it is this window's now.
+   */
+  async takeOver(conversation: Conversation): Promise<boolean> {
+    const server = await this.server();
+    const argument = { id: conversation.session, show: false, ...folderOf(conversation) };
+    try {
+      await server.execute("aish.session.resume", argument);
+      conversation.isElsewhere = false;
+    } catch (error) {
+      if (kindOf(error) !== "busy") throw error;
+    }
+    await conversation.load();
+    if (conversation === this.active) this.face.activated();
+    return !conversation.isElsewhere;
+  }
+
+  private drop(session: string): void {
+    this.all = this.all.filter((one) => one.session !== session);
+  }
+
   /** Begin a conversation in the folder that is worked in. */
   async begin(folder = currentFolder()): Promise<Conversation> {
-    const empty = this.all.find((one) => one.folder === folder && !one.exchanges.length);
+    const empty = this.all.find(
+      (one) => one.folder === folder && !one.exchanges.length && !one.isElsewhere,
+    );
     if (empty) {
       await this.activate(empty);
       return empty;
@@ -123,6 +159,10 @@ export class Conversations {
     this.active = conversation;
     this.face.activated();
     await this.keep();
+    if (conversation.isElsewhere) {
+      await this.face.refreshStatus();
+      return;
+    }
     // Code actions and the status are those of the session that the server shows.
     const server = await this.server();
     const argument = { id: conversation.session, ...folderOf(conversation) };
@@ -132,7 +172,9 @@ export class Conversations {
 
   /** Show a session, which is opened first where it is not open. */
   async showSession(session: string, folder = currentFolder()): Promise<void> {
-    await this.activate(await this.resumed(session, folder));
+    const conversation = await this.resumed(session, folder);
+    if (conversation.isElsewhere) await this.takeOver(conversation);
+    await this.activate(conversation);
   }
 
   /** Close a tab; its session stays. */
@@ -192,7 +234,7 @@ export class Conversations {
 
   private async reopen(): Promise<void> {
     const server = await this.server();
-    for (const conversation of [...this.all]) {
+    for (const conversation of this.all.filter(({ isElsewhere }) => !isElsewhere)) {
       const argument = { id: conversation.session, show: false, ...folderOf(conversation) };
       try {
         await whenFree(() => server.execute("aish.session.resume", argument));
@@ -224,8 +266,8 @@ function folderOf(conversation: Conversation): { workspace?: string } {
 }
 
 /** Do what another window may hold up, which is about to close: once more while it is busy. */
-async function whenFree<Result>(work: () => Promise<Result>): Promise<Result> {
-  for (let left = 10; ; left -= 1) {
+async function whenFree<Result>(work: () => Promise<Result>, tries = TRIES): Promise<Result> {
+  for (let left = tries; ; left -= 1) {
     try {
       return await work();
     } catch (error) {

@@ -27,6 +27,13 @@ const ACTIONS = new Set([
   "editModels",
 ]);
 
+/** What a chat says that is open in another window, too. */
+const ELSEWHERE =
+  "This chat is open in another window, and shown here to be read. What you send begins a new chat; once that window is closed, it goes on in this one.";
+
+/** What can be done in a chat that is only read. */
+const READS = new Set(["findFiles", "openFile", "terminal"]);
+
 export class ChatView implements vscode.Disposable {
   private readonly surfaces: Surfaces;
   readonly conversations: Conversations;
@@ -49,6 +56,13 @@ export class ChatView implements vscode.Disposable {
   private readonly terminals: TerminalRuns;
   private readonly statusChanged = new vscode.EventEmitter<Status | null>();
   private readonly turnEnded = new vscode.EventEmitter<void>();
+
+  /** What is only read here may have gone on in the window that the user comes from. */
+  private readonly focused = vscode.window.onDidChangeWindowState(({ focused }) => {
+    const { active } = this.conversations;
+    if (!focused || !active?.isElsewhere) return;
+    this.conversations.takeOver(active).catch(warn);
+  });
 
   readonly onStatus = this.statusChanged.event;
   /** A reply or a command has ended: lists of sessions and the like may be others now. */
@@ -79,6 +93,7 @@ export class ChatView implements vscode.Disposable {
   }
 
   dispose(): void {
+    this.focused.dispose();
     this.questions.dispose();
     this.terminals.dispose();
     this.surfaces.dispose();
@@ -102,7 +117,8 @@ export class ChatView implements vscode.Disposable {
     });
     on.send({ kind: "status", status: this.status, models: this.models });
     on.send({ kind: "questions", questions: this.questions.all });
-    if (this.problem) on.send({ kind: "problem", ...this.problem });
+    const elsewhere = { message: active?.isElsewhere ? ELSEWHERE : "", action: "" };
+    on.send({ kind: "problem", ...(this.problem ?? elsewhere) });
   }
 
   private tabs(): Tab[] {
@@ -182,6 +198,9 @@ export class ChatView implements vscode.Disposable {
   private async takeOfConversation(message: Extract<FromChat, { session: string }>): Promise<void> {
     const conversation = this.conversations.of(message.session);
     if (!conversation) return;
+    if (conversation.isElsewhere && !READS.has(message.kind)) {
+      if (!(await this.conversations.takeOver(conversation))) throw new Error(ELSEWHERE);
+    }
     switch (message.kind) {
       case "findFiles": {
         const { session, key, targets } = message;
@@ -243,7 +262,8 @@ export class ChatView implements vscode.Disposable {
   /** Ask in the conversation in sight, or in the one that is named. */
   async say(text: string, session?: string, about?: About): Promise<void> {
     if (!text.trim()) return;
-    const conversation = this.conversations.of(session) ?? (await this.opened(text));
+    const named = this.conversations.of(session);
+    const conversation = named ? await this.owned(named) : await this.opened(text);
     const turnedTo = await conversation.say(text, about);
     if (turnedTo) await this.conversations.showSession(turnedTo, conversation.folder);
     if (text.trim().startsWith(":")) await this.followLine();
@@ -252,11 +272,17 @@ export class ChatView implements vscode.Disposable {
   /** Return the conversation in sight; where none can be opened, what was typed for it is kept. */
   private async opened(text: string): Promise<Conversation> {
     try {
-      return await this.conversations.open();
+      return await this.owned(await this.conversations.open());
     } catch (error) {
       this.insert(text);
       throw error;
     }
+  }
+
+  /** Return a conversation that this window can go on with: a new one for one that is elsewhere. */
+  private async owned(conversation: Conversation): Promise<Conversation> {
+    const isOwn = !conversation.isElsewhere || (await this.conversations.takeOver(conversation));
+    return isOwn ? conversation : await this.conversations.begin(conversation.folder);
   }
 
   /** A line may have changed what is in force: the model, the session, the memory. */
@@ -282,7 +308,7 @@ export class ChatView implements vscode.Disposable {
   /** Run a command that a code action or a lens of another document names. */
   async run(argument: Record<string, unknown>): Promise<void> {
     await this.reveal();
-    const conversation = await this.conversations.open();
+    const conversation = await this.owned(await this.conversations.open());
     const { commandId, text } = argument;
     const made = conversation.exchanges.findLast((one) =>
       one.commands.some((command) => command.id === commandId),
