@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation
 
 if TYPE_CHECKING:
@@ -24,9 +24,13 @@ class RedoParams(SessionTarget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoParams(RedoParams):
-    """``conflicts`` is as for *redo*; ``earlier`` also undoes an earlier session's, unasked."""
+    """``conflicts`` is as for *redo*; ``earlier`` also undoes an earlier session's, unasked.
+
+    ``id`` is a ``turnId`` or a ``commandId``: only its changes are undone, if they are the last.
+    """
 
     earlier: bool = False
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,16 @@ async def undo(caller: Caller, params: UndoParams) -> Answer[PutBack]:
 
     Raises:
         Busy: a command is running.
-        NotFound: no command has changed a file.
+        NotFound: no command has changed a file, or `id` did not change them last.
         StoreUnavailable: a file cannot be put back.
     """
     workspace, session = caller.workspace, caller.session
     asks = workspace.services.ask_user
+    if params.id is not None and not await workspace.undo.is_last(params.id):
+        raise NotFound(
+            "These changes are undone already, or others came after them. `:undo` takes back the"
+            " last ones."
+        )
     done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
     workspace.services.buffers.files_changed()
     if done.earlier:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from editor_parts import Place
 from fault_server import Peer, Request, chunk_of, served
+from repository import git
 from test_vscode_faults import use
 from vscode_parts import Chat, Workbench, missing, opened, package
 
@@ -30,14 +32,24 @@ CMD: printf 'src/app.py:2:9: error: no\\n'
 """
 
 
+EDIT = {"path": "src/sum.py", "old": "a - b", "new": "a + b"}
+
+
 async def model(request: Request, peer: Peer) -> None:
-    """Reply with the names of files."""
+    """Reply with the names of files, or edit one."""
     if not request.path.endswith("/chat/completions"):
         await peer.reply({}, "404 Not Found")
         return
+    last = request.json["messages"][-1]
     await peer.head()
-    await peer.event(chunk_of(REPLY))
-    await peer.event(chunk_of("", finish_reason="stop"))
+    if last["role"] == "user" and "mend" in last["content"]:
+        function = {"name": "edit_file", "arguments": json.dumps(EDIT)}
+        calls = [{"index": 0, "id": "call1", "type": "function", "function": function}]
+        await peer.event({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
+        await peer.event(chunk_of("", finish_reason="tool_calls"))
+    else:
+        await peer.event(chunk_of("Done." if last["role"] == "tool" else REPLY))
+        await peer.event(chunk_of("", finish_reason="stop"))
     await peer.event("[DONE]")
 
 
@@ -48,6 +60,8 @@ def fixture_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     source.mkdir()
     (source / "app.py").write_text("# sums\ndef add(a, b):\n    return a - b\n")
     (source / "my app.py").write_text("# mine\n")
+    (source / "sum.py").write_text("a - b\n")
+    git(place.folder, "init", "-q")
     secret = place.folder.with_name("secret.txt")
     secret.write_text("secret\n")
     (place.folder / "secret.txt").symlink_to(secret)
@@ -115,3 +129,23 @@ def test_a_file_that_is_gone_by_now_is_said_to_be(
         ".notification-list-item-message", has_text="src/my app.py is no file"
     )
     told.first.wait_for()
+
+
+def test_an_edit_is_a_diff_with_a_link_and_is_undone_once(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
+    sums = place.folder / "src" / "sum.py"
+    chat.ask("mend it", waits=False)
+    chat.exchanges.last.get_by_role("button", name="Accept").click()
+    chat.ended()
+    assert sums.read_text() == "a + b\n"
+    edit = chat.exchanges.last.locator(".tool")
+    assert edit.locator(".added").inner_text().strip() == "+a + b"
+    edit.locator("summary a.file").click()
+    wait_for_line(bench, "sum.py", 1)
+    undo = chat.exchanges.last.get_by_role("button", name="Undo its changes")
+    undo.click()
+    bench.until("the file as it was", lambda: sums.read_text() == "a - b\n")
+    undo.click()
+    bench.page.locator(".notification-list-item-message", has_text="undone already").wait_for()
+    assert sums.read_text() == "a - b\n"

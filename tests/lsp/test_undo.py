@@ -66,6 +66,25 @@ async def test_what_a_command_did_is_undone_and_redone(repository: Path) -> None
         assert (repository / "kept.txt").read_text() == "changed\n"
 
 
+async def test_what_is_named_is_undone_only_if_it_came_last(repository: Path) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        first = await run(client, "echo one > kept.txt")
+        second = await run(client, "echo two > kept.txt")
+
+        async def undo_of(ran: Any) -> Any:
+            return await client.command_result("aish.undo", {"id": ran["commandId"]})
+
+        with pytest.raises(RpcError, match="others came after them"):
+            await undo_of(first)
+        assert (repository / "kept.txt").read_text() == "two\n"
+        assert (await undo_of(second))["restored"] == ["kept.txt"]
+        assert (repository / "kept.txt").read_text() == "one\n"
+        with pytest.raises(RpcError, match="undone already"):
+            await undo_of(second)
+        assert (repository / "kept.txt").read_text() == "one\n"
+
+
 async def test_undo_goes_back_to_the_first_command_and_redo_forward_again(
     repository: Path,
 ) -> None:

@@ -962,6 +962,7 @@ export interface UndoParams {
   session?: string | null;
   conflicts?: "ask" | "keep" | "overwrite";
   earlier?: boolean;
+  id?: string | null;
 }
 
 export interface Usage {

@@ -162,6 +162,20 @@ test("names in a block of code are links, and no others are where a card stands"
   assert.deepEqual(linksOf(view), [["src/a.py", "src/a.py:3"]]);
 });
 
+test("the file that a call is about is a link, and what the reply changed can be undone", () => {
+  const view = shown("Done.\n", { canUndo: true });
+  const call = { kind: "tool", callId: "t", server: "aish", name: "edit_file" } as const;
+  const made = { arguments: "{}", status: "done", title: "Edited src/a.py", result: "" } as const;
+  view.take([{ ...call, ...made, diff: "- a\n+ b" }]);
+  assert.ok(ended(view).includes("src/a.py"));
+  view.showFiles(["src/a.py"]);
+  assert.deepEqual(linksOf(view), [["src/a.py", "src/a.py"]]);
+  [...view.element.querySelectorAll("button")]
+    .find(({ textContent }) => textContent === "Undo its changes")
+    ?.click();
+  assert.deepEqual(posted.at(-1), { kind: "undo", session: "s", key: "k" });
+});
+
 test("names in an output are links once the command has ended", () => {
   const run = {
     ...newRun(),

@@ -235,6 +235,24 @@ test("a history is the exchanges that it was", () => {
   assert.equal(second.commands[0]?.risk, "caution");
 });
 
+test("an edit of an earlier session shows its lines, any other call its arguments", () => {
+  const call = (name: string, known: object): Record<string, unknown> => ({
+    ...{ id: name, name, arguments: JSON.stringify(known), title: name },
+  });
+  const calls = [
+    call("edit_file", { path: "a.py", old: "a\nb\n", new: "c\n" }),
+    call("edit_file", { path: "a.py", old: 1 }),
+    call("read_file", { path: "a.py", old: "a", new: "b" }),
+    { ...call("edit_file", {}), arguments: "{" },
+  ];
+  const [found] = fromHistory(
+    [message("user", "how?", { n: 1 }), message("assistant", "", { toolCalls: calls })],
+    [],
+  );
+  const diffs = found?.parts.map((part) => part.kind === "tool" && part.call.diff);
+  assert.deepEqual(diffs, ["-a\n-b\n+c", null, null, null]);
+});
+
 test("a command of an earlier session is what it was: its risk, and its place in the replies", () => {
   const past: CommandInfo = {
     ...COMMAND,

@@ -832,6 +832,7 @@ local M = {}
 ---@field session? string|nil
 ---@field conflicts? "ask"|"keep"|"overwrite"
 ---@field earlier? boolean
+---@field id? string|nil
 
 ---@class aish.Usage
 ---@field inputTokens integer

@@ -206,6 +206,9 @@ export class Conversation {
     if (isReply(result)) {
       made.turnId = result.turnId;
       made.attached = result.attached;
+      made.canUndo = made.parts.some(
+        (part) => part.kind === "tool" && part.call.status === "done" && part.call.diff !== null,
+      );
       made.finishReason = result.finishReason;
       made.usage = result.usage ?? made.usage;
       const { message = "", kind = "" } = (result.error ?? {}) as {
@@ -349,6 +352,14 @@ export class Conversation {
     await server
       .execute("aish.commands.dismiss", { commandId, ...this.place })
       .catch(() => undefined);
+  }
+
+  /** Undo what a reply changed; the server tells what it put back, or why it did not. */
+  async undo(key: string): Promise<void> {
+    const id = this.find(key)?.turnId;
+    if (!id) return;
+    const server = await this.server();
+    await server.execute("aish.undo", { id, ...this.place });
   }
 
   find(key: string): Exchange | undefined {

@@ -73,6 +73,7 @@ export type FromWebview =
   | { kind: "terminal"; session: string; key: string; commandId: string }
   | { kind: "copy"; text: string }
   | { kind: "dismiss"; session: string; key: string; commandId: string }
+  | { kind: "undo"; session: string; key: string }
   | { kind: "replace"; session: string; key: string; block: number }
   | { kind: "say"; session: string; text: string }
   | { kind: "answer"; id: string; button: number }

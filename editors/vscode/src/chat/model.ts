@@ -64,6 +64,8 @@ export interface Exchange {
   isGoal: boolean;
   /** It is sent to the model no more. */
   isPast: boolean;
+  /** It changed files, and the server knows which change that was. */
+  canUndo: boolean;
   /** Lines of the replies before the one that comes: a goal has one in each step. */
   linesBefore: number;
 }
@@ -86,6 +88,7 @@ export function exchange(key: string, prompt: string, state: State = "waiting"):
     replaces: false,
     isGoal: false,
     isPast: false,
+    canUndo: false,
     linesBefore: 0,
   };
 }
@@ -340,7 +343,7 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
         status: "denied",
         title: call.title,
         result: null,
-        diff: null,
+        diff: pastDiff(call),
       },
     });
   }
@@ -357,6 +360,24 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
     const line = first + (at < 0 ? lines.length : at);
     found.commands.push(known ?? unjudged(`past ${past.id}`, past.text, line));
   }
+}
+
+/** Return the lines that an edit took out and put in; null for any other call. */
+function pastDiff(call: PastCall): string | null {
+  if (call.name !== "edit_file") return null;
+  try {
+    const { old, new: made } = JSON.parse(call.arguments) as Record<string, unknown>;
+    if (typeof old !== "string" || typeof made !== "string") return null;
+    return [...marked("-", old), ...marked("+", made)].join("\n");
+  } catch {
+    return null;
+  }
+}
+
+function marked(mark: string, text: string): string[] {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines.map((line) => `${mark}${line}`);
 }
 
 /** Return a command that the server judges only once it is to be run again. */

@@ -224,6 +224,9 @@ export class ChatView implements vscode.Disposable {
       case "run":
         await conversation.run(message.key, message.commandId, message.edited);
         break;
+      case "undo":
+        await conversation.undo(message.key);
+        break;
       case "dismiss":
         await conversation.dismiss(message.key, message.commandId);
         break;

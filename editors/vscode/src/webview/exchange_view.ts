@@ -261,6 +261,10 @@ export class ExchangeView {
     };
   }
 
+  private undo(): void {
+    this.post({ kind: "undo", session: this.session, key: this.exchange.key });
+  }
+
   private copyReply(): void {
     this.post({ kind: "copy", text: replyText(this.exchange).trim() });
   }
@@ -310,6 +314,8 @@ export class ExchangeView {
       );
     }
     const reply = replyText(exchange).trim();
+    if (exchange.state === "ended" && exchange.canUndo)
+      shown.push(button("Undo its changes", () => this.undo(), { class: "quiet" }));
     if (exchange.state === "ended" && reply)
       shown.push(iconButton("copy", "Copy the reply", () => this.copyReply()));
     const text = shown.map((one) => (typeof one === "string" ? one : one.outerHTML)).join("");

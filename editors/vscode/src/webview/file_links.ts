@@ -3,8 +3,8 @@ import { type FileName, fileNamesIn } from "../file_names";
 import { h } from "./dom";
 import { texts } from "./markdown_html";
 
-/** What is read for names: the text of a reply, and outputs that have ended. */
-const READ = ".markdown > .block, .card:not(.running) .output, .tool .result";
+/** What is read for names: the text of a reply, its calls, and outputs that have ended. */
+const READ = ".markdown > .block, .card:not(.running) .output, .tool > summary, .tool .result";
 
 /** What no link is made in. */
 const LEFT_OUT = "a, button, textarea, .card, .command, .code-head, [data-file]";
