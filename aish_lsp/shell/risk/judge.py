@@ -62,7 +62,7 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
         if not words:
             continue
         first = words[0]
-        folder, _, base = first.rpartition("/")
+        base = first.rpartition("/")[2]
         if not base or (_COMPUTED.search(base) and base != "[["):
             review.destructive(COMPUTED)
             continue
@@ -77,7 +77,6 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
             or (review.own is not None and _by_own_rules(review, words, name, entry.values))
         ):
             continue
-        is_known = base == base.casefold() and folder in _FOLDERS
         arguments = Arguments(words[1:], entry.values)
         if entry.writer is not None:
             note_targets(review, entry.writer, name, arguments, stdin)
@@ -85,10 +84,10 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
         if inner is not None:
             # What is wrapped counts in place of its wrapper.
             review.findings.commands -= bool(inner and entry.wrappers)
-            review.caution_if(_not_meant(review, first, known=is_known))
+            review.caution_if(_not_meant(review, first))
             waiting += inner
             continue
-        _by_rows(review, name, words, entry, arguments, known=is_known)
+        _by_rows(review, name, words, entry, arguments)
         if name in SENDERS and sends_secrets(review, words, stdin):
             review.destructive("may send secrets to another machine")
 
@@ -127,15 +126,9 @@ def _plain_name(base: str) -> str:
 
 
 def _by_rows(
-    review: Review,
-    name: str,
-    words: Sequence[str],
-    entry: CommandRules,
-    arguments: Arguments,
-    *,
-    known: bool,
+    review: Review, name: str, words: Sequence[str], entry: CommandRules, arguments: Arguments
 ) -> None:
-    """Record what the tables say of a command; if ``known``, its name is one of the system's."""
+    """Record what the tables say of a command."""
     if name not in _LISTS:
         review.reads.append(words)
         review.read_secrets = review.read_secrets or (len(words) == 1 and name in _PRINTS_ALL)
@@ -146,7 +139,7 @@ def _by_rows(
             f"may change files: {_shown_name(words, entry, arguments)}",
         )
     elif rule.level == SAFE:
-        level, reason = _reading(review, rule, name, words, known=known)
+        level, reason = _reading(review, rule, name, words)
     else:
         level, reason = rule.level, rule.reason
     review.findings.add(level, reason)
@@ -176,11 +169,9 @@ def _shown_name(words: Sequence[str], entry: CommandRules, arguments: Arguments)
     return " ".join(word[:60] for word in words[: last + 1])[:90].replace(UNKNOWN, "…")
 
 
-def _reading(
-    review: Review, rule: Rule, name: str, words: Sequence[str], *, known: bool
-) -> tuple[int, str]:
+def _reading(review: Review, rule: Rule, name: str, words: Sequence[str]) -> tuple[int, str]:
     """Return the level of a command that only reads: what it reads may be secret."""
-    reason = _not_meant(review, words[0], known=known, rights=rule.rights)
+    reason = _not_meant(review, words[0], rights=rule.rights)
     opens = name not in _OPENS_NONE or "--no-index" in words
     if reason is None and opens and any(map(is_unknown, words[1:])):
         reason = "reads something that is only known when it runs"
@@ -194,12 +185,13 @@ def _reading(
     return CAUTION, "may print secrets, or never stop reading"
 
 
-def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False) -> str | None:
+def _not_meant(review: Review, first: str, *, rights: bool = False) -> str | None:
     """Return why a command's first word is not the program that the tables mean; None if it is.
 
     ``rights`` says that it needs none of the rights that its file is given.
     """
-    if not known:
+    folder, _, base = first.rpartition("/")
+    if folder not in _FOLDERS or base != base.casefold():
         return f"not the system's own command: {first[:60]}"
     distrusted = distrust(first, review.path, review.folder)
     return None if distrusted is None or (rights and distrusted[1]) else distrusted[0]
