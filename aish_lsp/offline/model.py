@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,13 @@ from aish_lsp.offline.results import (
     says_no_more,
 )
 from aish_lsp.offline.table import FREE, kind_of, ways_of
-from aish_lsp.offline.understanding import Reading, TypedQuestion, read, read_question
+from aish_lsp.offline.understanding import (
+    Reading,
+    TypedQuestion,
+    in_its_situation,
+    read,
+    read_question,
+)
 from aish_lsp.offline.words import data, group, is_foreign
 from aish_lsp.offline.workspace import Machine, WorkspaceFacts, steps, to_install
 from aish_lsp.project.manifests.rules import Intent, Rank
@@ -170,6 +177,9 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
     typed = _as_typed(question, workspace, surely=False)
+    asked = in_its_situation(text, workspace)
+    if not typed and asked != text:
+        return _of_the_table(replace(question, text=asked), workspace)
     return typed or _unsure(text, reading, workspace)
 
 

@@ -266,7 +266,7 @@ _WORD: Final = (
     r"(?!(?:\w*[^s]s|nothing|only|something|exactly|leading|trailing|empty|blank|header|other|odd|even"
     r"|duplicated?|repeated|first|last|long|short)\b)"
     rf"{_BARE}(?=$|, |(?:in|of|from|but|and|or|nor|to|lines?|left|sorted|then|with|without|where|as"
-    r"|by) )"
+    r"|by|occurs?|appears?) )"
 )
 #: What the capitals in a clause stand for, besides those that clauses.toml defines.
 _VALUES: Final = {
@@ -282,6 +282,7 @@ _VALUES: Final = {
     r"|capitals?|spaces?|blanks?) )",
     "NUMBERS": r"(<number:\d+> (?:(?:, (?:and )?|and )<number:\d+> )+)",
     "TARGET": rf"({_ONE}|<number:\d+> |(?!(?:home|current|present|parent|same|other)\b){_BARE})",
+    "SOURCE": rf"({_ONE}|(?!(?:all|everything|it|them|files?|folders?|director\w+)\b){_FOLDER})",
     "FORMATS": rf"(<(?:format|extension):\d+> (?:{_SEP}<(?:format|extension):\d+> )*)",
     "FORMATTED": rf"((?:(?<=are )|(?<=not ))<(?:format|extension):\d+> "
     rf"(?:{_SEP}<(?:format|extension):\d+> )*)",

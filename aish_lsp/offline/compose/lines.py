@@ -102,7 +102,7 @@ def _sources(text: LinesRequest, found: list[Value]) -> None:
             text.delimiter = {".csv": ",", ".tsv": "\t"}.get(one.text[-4:].lower(), "")
 
 
-def _grep(shape: str, *, no: bool = False, both: bool = False) -> Effect:
+def _grep(shape: str, option: str = "", *, both: bool = False) -> Effect:
     """Return what adds a filter for texts in a line, at the place that ``shape`` says.
 
     One of several texts is enough, unless ``both`` have to be there.
@@ -113,10 +113,9 @@ def _grep(shape: str, *, no: bool = False, both: bool = False) -> Effect:
         if any(re.search(r"[\^$*\[\]\\|+?\n]", one) for one in texts):
             raise Misfit("this may be an expression")
         patterns = [shape.format(re.sub(r"[.]", r"\\.", one)) for one in texts]
-        text.address = f"/{patterns[0].replace('/', chr(92) + '/')}/{'!' * no}"
+        text.address = f"/{patterns[0].replace('/', chr(92) + '/')}/{'!' * (option == '-v ')}"
         if len(patterns) > 1 or FILTER in dict(text.stages):
             text.address = ""
-        option = "-v " if no else ""
         for some in [[one] for one in patterns] if both else [patterns]:
             dash = "-e " if len(some) > 1 or some[0].startswith("-") else ""
             said = " ".join(f"{dash}{quoted(one)}" for one in some)
@@ -196,6 +195,10 @@ def _columns(text: LinesRequest, numbers: list[Value]) -> None:
     text.stages.append((_COLUMN, "\0C" + ",".join(map(str, wanted))))
 
 
+def _first_columns(text: LinesRequest, number: list[Value]) -> None:
+    _columns(text, [Value(str(one + 1), "number") for one in range(min(number[0].number, 20))])
+
+
 def _sort(options: str = "") -> Effect:
     def add(text: LinesRequest, *found: list[Value]) -> None:
         known = text.sorting or ""
@@ -218,6 +221,11 @@ def _each(text: LinesRequest, *column: list[Value]) -> None:
     if any(column):
         _column(text, *column)
     text.stages.append((_SORT, "sort | uniq -c"))
+
+
+def _occurrences(text: LinesRequest, found: list[Value]) -> None:
+    put(text, "count", "all")
+    _grep("{}", "-o ")(text, found)
 
 
 def _edit(script: str) -> Effect:
@@ -295,7 +303,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "source": _sources,
     "contain": _grep("{}"),
     "contain_both": _grep("{}", both=True),
-    "not_contain": _grep("{}", no=True),
+    "not_contain": _grep("{}", "-v "),
     "before": _context("B"),
     "after": _context("A"),
     "around": _context("C"),
@@ -309,7 +317,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "header": _set(header="kept"),
     "in_order": _in_order,
     "starting": _grep("^{}"),
-    "not_starting": _grep("^{}", no=True),
+    "not_starting": _grep("^{}", "-v "),
     "ending": _grep("{}$"),
     "blank": _empty("^[[:space:]]*$", no=False),
     "empty": _empty("^$", no=False),
@@ -327,6 +335,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "shorter": _stage(FILTER, "awk 'length < NUMBER'"),
     "column": _column,
     "columns": _columns,
+    "first_columns": _first_columns,
     "first_characters": _stage(_COLUMN, "cut -c 1-NUMBER"),
     "cut_first": _edit(r"s/^.\{NUMBER\}//"),
     "cut_last": _edit(r"s/.\{NUMBER\}$//"),
@@ -346,6 +355,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "by_column": _sort(),
     "frequent": _frequent,
     "each": _each,
+    "occurrences": _occurrences,
     "count": _set(count="all"),
     "number": _set(numbered="all"),
     "longest": _stage(TOP, "awk 'length > n {n = length; l = $0} END {print l}'"),
@@ -372,6 +382,15 @@ def _rules() -> list[Clause]:
     ]
 
 
+_NTH: Final = r"((?:\d+(?:st|nd|rd|th)|first|second|third|fourth|fifth|last) (?:column|field))"
+#: What tells the name of a column: ", the city is the third column", "age (2nd column)".
+_CALLED_COLUMN: Final = re.compile(
+    rf"[,;.(]\s*(?:and |where )?(?:the )?(\w+) is (?:in )?(?:the )?{_NTH}\b\)?"
+    rf"|\s(\w+) \((?:the )?{_NTH}\)",
+    re.IGNORECASE,
+)
+
+
 def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> LinesRequest:
     """Return what ``sentence`` says of lines; the words of ``also`` may be passed over, too.
 
@@ -379,6 +398,10 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
         Misfit: some of it is not understood.
     """
     wanted = LinesRequest(target)
+    if found := _CALLED_COLUMN.search(sentence):
+        name, column = (found[1], found[2]) if found[1] else (found[3], found[4])
+        rest = f"{sentence[: found.start()]}{f' {name}' * bool(found[3])}{sentence[found.end() :]}"
+        sentence = re.sub(rf"\b(?:the )?{name}s?\b", f"the {column}", rest)
     text = understand(sentence, "lines", _rules(), wanted, also)
     wanted.shown = re.match(r"(?:print|show|display|output|list)", text, re.IGNORECASE) is not None
     return wanted
@@ -422,7 +445,7 @@ def _shown(text: LinesRequest) -> Composed:
     if len(set(places)) < len(places):
         raise Misfit("two of a kind")
     commands = [_with_options(command, text) for _, command in sorted(stages, key=lambda s: s[0])]
-    if len(commands) == 2 and commands[0].startswith("grep ") and commands[1] == "wc -l":
+    if len(commands) == 2 and re.match("grep (?!-o)", commands[0]) and commands[1] == "wc -l":
         commands = [commands[0].replace("grep ", "grep -c ", 1)]
     if text.save in text.files:
         raise Misfit("the output would overwrite its input")

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
+from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import (
     ANYBODY,
     MODE,
@@ -30,6 +31,9 @@ from aish_lsp.offline.words import data
 _SLOT: Final = re.compile(r"\{(\d)(\w?)\}")
 #: Names that bash makes of braces: "part{1..3}", "{src,tests}/data".
 _BRACES: Final = re.compile(r"[\w./]*(?:\{(?:\w+\.\.\w+|[\w.]+(?:,[\w.]+)+)\}[\w./-]*)+")
+#: A folder is copied without some of it into a folder that is there, or becomes the new one.
+_INTO: Final = "tar -c{3x} {1} | tar -x -C {2}"
+_AS: Final = "mkdir -p {2} && tar -c -C {1}{3x} . | tar -x -C {2}"
 _TAR: Final = re.compile(r".*\.(?:tar(?:\.\w+)?|t[gbx]z2?)", re.IGNORECASE)
 
 
@@ -48,11 +52,11 @@ def _filled(template: str) -> Callable[..., None]:
 
     def add(request: NamedRequest, *found: list[Value]) -> None:
         given = [values for values in found if values]
-        put(
-            request,
-            "command",
-            _SLOT.sub(lambda slot: _slot(given[int(slot[1]) - 1], slot[2]), template),
-        )
+        shape = template
+        if template == _INTO and not request.target.world.is_folder(given[1][0].text):
+            shape = _AS
+        filled = _SLOT.sub(lambda slot: _slot(given[int(slot[1]) - 1], slot[2]), shape)
+        put(request, "command", filled)
 
     return add
 
@@ -60,6 +64,8 @@ def _filled(template: str) -> Callable[..., None]:
 def _slot(values: list[Value], form: str) -> str:
     """Return the values as words of the shell, if they are what the slot takes."""
     first = values[0]
+    if form == "x":
+        return "".join(f" --exclude={_spared(one)}" for one in values)
     if not form:
         if any(
             one.kind in ("glob", "extension", "format") or re.search(r"[$\\\n]", one.text)
@@ -68,8 +74,8 @@ def _slot(values: list[Value], form: str) -> str:
             raise Misfit("not a name")
         if (
             len(values) > 1
-            and re.fullmatch(r"[^{]*\{[^{}]*", first.text)
-            and re.match(r"[^{}]*\}", values[-1].text)
+            and re.fullmatch(r"[^{]*\{[^{}]+", first.text)
+            and re.match(r"[^{}]+\}", values[-1].text)
         ):
             raise Misfit("braces that were taken apart at their comma")
         plain = first.kind == "word"  # "docs and src": words that are no values by their shape
@@ -85,6 +91,13 @@ def _slot(values: list[Value], form: str) -> str:
     if not shape.fullmatch(first.text):
         raise Misfit(first.text)
     return first.path
+
+
+def _spared(value: Value) -> str:
+    """Return the pattern of what is left out, without the slash that would end it."""
+    if value.kind in ("extension", "format"):
+        return quoted(f"*.{value.extension}")
+    return quoted(value.text.rstrip("/"))
 
 
 def _name(value: Value) -> str:

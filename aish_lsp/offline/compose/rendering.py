@@ -15,6 +15,7 @@ _NUMBERED: Final = {
     "size": (r"-printf '%s %p\n'", "-exec stat -f '%z %N' {} +"),
     "time": (r"-printf '%T@ %p\n'", "-exec stat -f '%m %N' {} +"),
 }
+_EXTENSIONS: Final = r" | sed -n 's/.*[^/]\.\([^./]*\)$/\1/p'"
 #: What is wanted, as arguments of find, and what its output goes through.
 WANTS: Final = {
     "": ("", ""),
@@ -30,6 +31,7 @@ WANTS: Final = {
     "details": ("-exec ls -ld {} +", ""),
     "cat": ("-exec cat {} +", ""),
     "file": ("-exec file {} +", ""),
+    "extensions": ("", f"{_EXTENSIONS} | sort -u"),
     "parents": (r"-exec dirname {} \;", " | sort -u"),
     "sizes": ("-exec du -h {} +", ""),
     "total": ("size", " | awk '{n += $1} END {print n + 0}'"),
@@ -44,7 +46,7 @@ WANTS: Final = {
 #: What is wanted that leaves some of the things out.
 LIMITED: Final = ("largest", "smallest", "newest", "oldest")
 _PER: Final = {
-    "extension": r" | sed -n 's/.*[^/]\.\([^./]*\)$/\1/p' | sort | uniq -c | sort -rn",
+    "extension": f"{_EXTENSIONS} | sort | uniq -c | sort -rn",
     "folder": " | sed 's|/[^/]*$||' | sort | uniq -c",
 }
 _ACTS: Final = {
@@ -76,6 +78,7 @@ _DOES: Final = {
     "total": "Adds up the sizes, in bytes, of {}",
     "by_size": "Lists with their sizes, the largest first, {}",
     "by_size_up": "Lists with their sizes, the smallest first, {}",
+    "extensions": "Lists once each extension of {}",
     "parents": "Lists once each folder that has any of {}",
     "by_time": "Lists, the last changed first, {}",
     "delete": "Deletes {}",
@@ -234,6 +237,8 @@ def _acting(find: str, things: Things) -> str:
         return f"{find} {things.act}"
     if not things.to:
         raise Misfit("no destination")
+    if things.act == "copy" and things.kind != "f" and things.depth != "1" and things.tests:
+        raise Misfit("a folder that is copied takes along what is in it")
     if things.act in ("copy", "move"):
         # With the slash, several files do not overwrite one another if there is no such folder.
         things.to = f"{things.to.rstrip('/')}/"

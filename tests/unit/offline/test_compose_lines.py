@@ -105,6 +105,12 @@ def test_a_pipeline_does_what_every_clause_says(
             "the 1 line with the lowest value in column 3 of 'my notes.txt', comma-separated",
             ["b c,1,5"],
         ),
+        ("how often does 'b' occur in 'my notes.txt'", ["2"]),
+        ("show the first two columns of 'my notes.txt' separated by ','", ["a b,2", "b c,1"]),
+        (
+            "print the size in 'my notes.txt' separated by ',', the size is the third column",
+            ["10", "5"],
+        ),
         ("print 'my notes.txt' with 'b' replaced by 'x/&'", ["a x/&,2,10", "x/& c,1,5"]),
     ],
 )

@@ -142,3 +142,29 @@ def test_each_manner_is_of_a_program_that_is_named() -> None:
     programs = {command.split()[0] for command in clauses("named")}
     for manner in data("clauses")["manners"].values():
         assert manner.keys() - {"ways"} <= programs
+
+
+@pytest.mark.parametrize(
+    ("sentence", "there"),
+    [
+        ("copy src to new except the .pyc files", {"new/a.py", "new/x/b.py"}),
+        ("copy the src folder to old but without x", {"old/src/a.py", "old/src/a.pyc"}),
+        ("copy everything in src to old except 'a.py'", {"old/a.pyc", "old/x/b.py"}),
+    ],
+)
+def test_a_copy_without_some_of_it_keeps_the_tree(
+    tmp_path: Path, sentence: str, there: set[str]
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "src/x").mkdir(parents=True)
+    for name in ("a.py", "a.pyc", "x/b.py"):
+        (tmp_path / "src" / name).touch()
+    composed = compose(sentence, WorkspaceFacts(tmp_path))
+    assert composed is not None
+    subprocess.run(["bash", "-c", composed.command], cwd=tmp_path, check=True)
+    copied = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {name for name in copied if not name.startswith("src/")} == there
+
+
+def test_a_copy_of_all_but_some_that_would_take_it_along_is_not_composed(tmp_path: Path) -> None:
+    assert compose("copy everything to backup except x.txt", WorkspaceFacts(tmp_path)) is None

@@ -43,3 +43,39 @@ def test_a_clause_that_the_answer_has_or_that_is_quoted_does_not_silence_it(
     (tmp_path / ".git").mkdir()
     (tmp_path / "a.txt").touch()
     assert command in reply(TypedQuestion(question), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("I have a file a.txt here and want to know how many lines it has", "wc -l a.txt"),
+        (
+            "before I delete the tmp folder I want to make sure how much space it takes",
+            "du -sh tmp",
+        ),
+        (
+            "given a.txt, I would like to see the three people with the highest score in column 2",
+            "sort -nr -k 2,2 a.txt | head -n 3",
+        ),
+    ],
+)
+def test_what_the_situation_names_is_meant_by_the_request_after_it(
+    tmp_path: Path, question: str, command: str
+) -> None:
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "tmp").mkdir()
+    assert f"CMD: {command}" in reply(TypedQuestion(question), tmp_path).splitlines()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "I only use the first ten lines of a.txt and want to sort it",
+        "my a.txt is fine except for line 3 and I want to delete it",
+    ],
+)
+def test_a_situation_that_limits_the_request_is_not_left_out(tmp_path: Path, question: str) -> None:
+    (tmp_path / "a.txt").touch()
+    told = reply(TypedQuestion(question), tmp_path)
+    assert "CMD: sort a.txt" not in told
+    assert "CMD: rm" not in told
