@@ -225,7 +225,7 @@ async def allow(caller: Caller, params: AllowParams) -> Answer[ToolList]:
         StoreUnavailable, Busy: the grant cannot be written.
     """
     servers = caller.session.tools.session_servers
-    what = f"{params.server}__{params.tool}" if params.tool else f"all tools of {params.server}"
+    what = _named(params.server, params.tool) or f"all tools of {params.server}"
     if not caller.is_typed:
         times = {"once": "once", "session": "in this session", "always": "always, in this folder"}
         question = Question(f"Let the model call {escaped(what)} {times[params.scope]}?", "Allow")
@@ -259,8 +259,15 @@ async def revoke(caller: Caller, params: RevokeParams) -> Answer[ToolList]:
         StoreUnavailable, Busy: the grants cannot be written.
     """
     await caller.session.tools.session_servers.revoke(params.server, params.tool or "")
-    what = f"{params.server}__{params.tool}" if params.tool else f"the tools of {params.server}"
+    what = _named(params.server, params.tool) or f"the tools of {params.server}"
     return _changed(caller, f"You are asked again before a call of {escaped(what)}.")
+
+
+def _named(server: str, tool: str | None) -> str:
+    """Return a tool's name as the list shows it; clients send that one, or the server's own."""
+    if not tool or tool.startswith(f"{server}__"):
+        return tool or ""
+    return f"{server}__{tool}"
 
 
 def _changed(caller: Caller, done: str) -> Answer[ToolList]:

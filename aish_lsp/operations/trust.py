@@ -117,7 +117,7 @@ async def grant(caller: Caller, params: Target) -> Answer[Trust]:
         await asyncio.to_thread(workspace.configuration.grant, waiting)
     workspace.changed()
     text = _ANSWERS[answer] if waiting else _NOTHING
-    return Answer(_trust(workspace), text, is_told=not answer)
+    return Answer(_trust(workspace), text, is_told=not (waiting and answer))
 
 
 @operation(

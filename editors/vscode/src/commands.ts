@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import { mentionOf, mentionOfEditor } from "./chat/mentions";
 import type { ChatView } from "./chat/view";
 import { connectModel, type ConnectParts, editModels, forgetKeys } from "./connect";
-import { warn } from "./server/client";
+import { register } from "./server/client";
 import type { ChatList } from "./views/chats";
 import type { ContextPage } from "./views/context";
 
@@ -55,15 +55,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     "aish.openSettings": () =>
       vscode.commands.executeCommand("workbench.action.openSettings", "@ext:aish-lsp.aish"),
   };
-  return Object.entries(commands).map(([name, work]) =>
-    vscode.commands.registerCommand(name, async (argument: unknown) => {
-      try {
-        await work(argument);
-      } catch (error) {
-        void warn(error);
-      }
-    }),
-  );
+  return register(commands);
 }
 
 function focus(view: string): Thenable<unknown> {

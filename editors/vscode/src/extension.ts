@@ -229,6 +229,7 @@ class Extension implements vscode.Disposable {
       choose: (request, taken) => this.chat.choose(request, taken),
       ended: () => this.chat.questions.withdraw(),
       keys: () => this.keys.all(),
+      place: (command) => this.placeOf(command),
       terminal: () => this.terminal.read(),
       intercept: (name, argument) => this.intercept(name, argument),
     });
@@ -245,6 +246,16 @@ class Extension implements vscode.Disposable {
       this.failed(new Error(message));
     });
     return server;
+  }
+
+  /** Return the chat or its folder; before there is one, the document in sight. */
+  private placeOf(command: string): Record<string, unknown> {
+    const { active, place } = this.chat.conversations;
+    const uri = vscode.window.activeTextEditor?.document.uri;
+    if (!active && uri?.scheme === "file") return { uri: uri.toString() };
+    const isOfChat = command === "aish.undo" || command === "aish.redo";
+    if (isOfChat) return place;
+    return place.workspace ? { workspace: place.workspace } : {};
   }
 
   /** Commands of lenses and code actions whose replies and outputs belong into the chat's view. */

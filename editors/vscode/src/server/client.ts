@@ -50,6 +50,8 @@ export interface Parts {
   terminal: () => Promise<LastInTerminal | null>;
   /** What the server finds in its environment besides VS Code's own: the keys that are kept. */
   keys: () => Promise<Record<string, string>>;
+  /** What a command of the palette or a menu is about. */
+  place: (command: string) => Record<string, unknown>;
   /** Carry out a command of a code action or a lens; undefined: the server does. */
   intercept: (command: string, argument: Record<string, unknown>) => Promise<unknown> | undefined;
 }
@@ -112,7 +114,7 @@ export class Server implements vscode.Disposable {
       initializationFailedHandler: () => false,
       middleware: {
         executeCommand: (name, given, next) => {
-          const argument = argumentOf(given);
+          const argument = argumentOf(given) ?? parts.place(name);
           return parts.intercept(name, argument) ?? this.told(next(name, [argument]));
         },
         workspace: { configuration: (params) => explicitSettings(params) },
@@ -261,14 +263,12 @@ export class Server implements vscode.Disposable {
   }
 }
 
-function argumentOf(given: readonly unknown[]): Record<string, unknown> {
-  const [argument] = given;
-  if (typeof argument === "object" && argument !== null && !(argument instanceof vscode.Uri)) {
-    return argument as Record<string, unknown>;
-  }
-  // From the palette: say which workspace is meant.
-  const uri = vscode.window.activeTextEditor?.document.uri;
-  return uri?.scheme === "file" ? { uri: uri.toString() } : {};
+/** Return what a lens or a code action gives a command; nothing if the palette or a menu runs it. */
+function argumentOf([argument]: readonly unknown[]): Record<string, unknown> | undefined {
+  if (typeof argument !== "object" || argument === null) return undefined;
+  // A menu gives the event of the key or the mouse.
+  const isOurs = !(argument instanceof vscode.Uri) && !("browserEvent" in argument);
+  return isOurs ? (argument as Record<string, unknown>) : undefined;
 }
 
 /** The server has ended, and what was asked of it gets no answer. */
@@ -283,12 +283,27 @@ export class NotStarted extends Error {}
 
 /** Tell the user of an error; one that a model would mend offers to connect one. */
 export async function warn(error: unknown): Promise<void> {
-  if (error instanceof NotStarted) return;
+  if (error instanceof NotStarted || isCancelled(error)) return;
   const connect = "Connect a Model…";
   const told = `aish: ${messageOf(error)}`;
   const buttons = lacksModel(kindOf(error)) ? [connect] : [];
   const answer = await vscode.window.showWarningMessage(told, ...buttons);
   if (answer) await vscode.commands.executeCommand("aish.connectModel");
+}
+
+/** Register commands; where one fails, the user is told of it, and VS Code has nothing to add. */
+export function register(
+  commands: Record<string, (argument: never) => unknown>,
+): vscode.Disposable[] {
+  return Object.entries(commands).map(([name, work]) =>
+    vscode.commands.registerCommand(name, async (argument: never) => {
+      try {
+        await work(argument);
+      } catch (error) {
+        void warn(error);
+      }
+    }),
+  );
 }
 
 /** Return whether a request has failed because the user has cancelled it. */

@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { page } from "../chat/surfaces";
 import type { ContextReport, CostReport } from "../protocol";
-import type { Server } from "../server/client";
+import { type Server, warn } from "../server/client";
 
 /** What the page is sent. */
 export interface ContextShown {
@@ -40,7 +40,7 @@ export class ContextPage implements vscode.Disposable {
     this.panel = panel;
     panel.webview.onDidReceiveMessage((message: { kind: string }) => {
       if (message.kind === "ready") void this.refresh();
-      if (message.kind === "compact") void this.compact();
+      if (message.kind === "compact") this.compact().catch(warn);
     });
     panel.onDidDispose(() => (this.panel = undefined));
     panel.webview.html = page(panel.webview, dist, "context", "aish: context", "editor");

@@ -1,7 +1,7 @@
 /** The memory as a tree: what goes with each question, and candidates to review. */
 import * as vscode from "vscode";
 import type { Candidate, Extracted, Listed } from "../protocol";
-import type { Server } from "../server/client";
+import { register, type Server } from "../server/client";
 import { visible } from "../text";
 
 type Place = { workspace?: string; session?: string };
@@ -26,7 +26,7 @@ export class MemoryTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
         treeDataProvider: this,
         showCollapseAll: false,
       }),
-      ...Object.entries({
+      ...register({
         "aish.remember": () => this.add(),
         "aish.reviewMemory": () => this.review(),
         "aish.memory.refreshView": () => this.refresh(),
@@ -36,7 +36,7 @@ export class MemoryTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
         "aish.memory.moveHere": (node: Node) => this.move(node),
         "aish.memory.keepCandidate": (node: Node) => this.keep(node),
         "aish.memory.dropCandidate": (node: Node) => this.drop(node),
-      }).map(([name, work]) => vscode.commands.registerCommand(name, work)),
+      }),
     ];
   }
 

@@ -1,7 +1,7 @@
 /** What the model may call, as a tree: with what each costs of the context. */
 import * as vscode from "vscode";
 import type { ToolInfo, ToolServerInfo } from "../protocol";
-import type { Server } from "../server/client";
+import { register, type Server } from "../server/client";
 import { short, visible } from "../text";
 
 type Node = { server: ToolServerInfo; tool?: ToolInfo };
@@ -18,7 +18,7 @@ export class ToolTree implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   ) {
     this.disposables = [
       vscode.window.createTreeView("aish.toolsView", { treeDataProvider: this }),
-      ...Object.entries({
+      ...register({
         "aish.tools.refreshView": () => this.refresh(),
         "aish.tools.switchItem": (node: Node) => this.toggle(node),
         "aish.tools.connectItem": (node: Node) => this.connect(node),
@@ -27,7 +27,7 @@ export class ToolTree implements vscode.TreeDataProvider<Node>, vscode.Disposabl
         "aish.tools.allowItem": (node: Node) => this.allow(node),
         "aish.tools.revokeItem": (node: Node) =>
           this.ask((server) => server.execute("aish.tools.revoke", nameOf(node, this.place()))),
-      }).map(([name, work]) => vscode.commands.registerCommand(name, work)),
+      }),
     ];
   }
 
@@ -59,6 +59,8 @@ export class ToolTree implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   private serverItem(server: ToolServerInfo): vscode.TreeItem {
     const { Expanded } = vscode.TreeItemCollapsibleState;
     const made = new vscode.TreeItem(visible(server.name), Expanded);
+    // One that VS Code has not seen in this state is expanded: what it offers is there only now.
+    made.id = `${server.name} ${server.state}`;
     const tokens = server.tools.reduce((sum, tool) => sum + (tool.on ? tool.tokens : 0), 0);
     made.description = server.on ? `${server.state}, ${short(tokens)} tokens` : "off";
     if (server.error) made.tooltip = visible(server.error);
