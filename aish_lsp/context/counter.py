@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aish_lsp.context.prompt import as_data, request_message
@@ -129,7 +128,7 @@ class Counter:
 
     def tool(self, tool: ToolSchema) -> Tokens:
         """Return the tokens of a tool's schema in a request."""
-        return self.text(_schema_text(tool)).plus(self.added(self.overhead.call))
+        return self.text(tool.text).plus(self.added(self.overhead.call))
 
     def messages(self, messages: Iterable[Message]) -> Tokens:
         """Return the sum of the messages' sizes. Sizes that are already known are looked up."""
@@ -176,7 +175,7 @@ class Counter:
             return
         sizes = COUNTS.by(self._memo)
         new = [message for message in messages if message.serial not in sizes]
-        wanted = [*texts, *map(_schema_text, tools)]
+        wanted = [*texts, *(tool.text for tool in tools)]
         for message in new:
             wanted.extend(_message_texts(request_message(message, self.preset), self.preset))
         await self._tokenizer.fetch(wanted)
@@ -220,11 +219,7 @@ def schema_tokens(tool: ToolSchema, preset: Preset) -> int:
 
     Which tools are offered must not change between requests merely because a ratio did.
     """
-    return _estimate(_schema_text(tool), family_of(preset.model))
-
-
-def _schema_text(tool: ToolSchema) -> str:
-    return json.dumps(asdict(tool), ensure_ascii=False)
+    return _estimate(tool.text, family_of(preset.model))
 
 
 def _estimate(text: str, family: str) -> int:

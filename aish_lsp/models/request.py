@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
@@ -138,13 +140,18 @@ def exchanges(messages: Iterable[RequestMessage]) -> Iterator[Exchange]:
 NO_RESULT: Final = "There is no result."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolSchema:
-    """A tool that the model may call; ``parameters`` is a JSON schema."""
+    """A tool that the model may call; ``parameters`` is a JSON schema, which nobody changes."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        """What is counted of it; each question counts all tools several times."""
+        return json.dumps(self.declared(), ensure_ascii=False)
 
     def declared(self, schema_field: str = "parameters") -> dict[str, Any]:
         """Return the tool as all protocols declare it, its schema under ``schema_field``."""
