@@ -18,7 +18,7 @@ from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
-from aish_lsp.foundation.ports import CALL, Choice
+from aish_lsp.foundation.ports import CALL, CALLING_SESSION, Choice
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.shell.blocks import FoundCommand, placeholders_of
 from aish_lsp.shell.environment import program_not_found, reading_environment
@@ -362,6 +362,7 @@ class Execution:
         planned, undo = self._plan, self._workspace.undo
         if not CALL.get():
             CALL.set(planned.command_id)
+            CALLING_SESSION.set(self._session.id)
         result: RunResult | None = None
         try:
             verdict = await self._judge()

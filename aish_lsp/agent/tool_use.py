@@ -17,7 +17,7 @@ from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.jsonl import now
-from aish_lsp.foundation.ports import CALL
+from aish_lsp.foundation.ports import CALL, CALLING_SESSION
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_quietly
@@ -204,9 +204,12 @@ _MOST_CALLS: Final = 32
 _SKIPPED: Final = "Not made: the call before it failed, or was refused."
 
 
-async def _within(call: ToolCall, work: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+async def _within(
+    session: Session, call: ToolCall, work: Coroutine[Any, Any, ToolResult]
+) -> ToolResult:
     """Do the work of a call in a context that says so."""
     CALL.set(call.id)
+    CALLING_SESSION.set(session.id)
     return await work
 
 
@@ -276,7 +279,7 @@ class ToolCalls:
         try:
             for call in calls:
                 await self._report(call, "running")
-                work = _within(call, call_tool(self._session.tools, call, around))
+                work = _within(self._session, call, call_tool(self._session.tools, call, around))
                 making.append(asyncio.create_task(work, name=f"call {call.name[:40]}"))
             for call, made in zip(calls, making, strict=True):
                 result = await made

@@ -71,6 +71,9 @@ class Question:
 #: a question with it.
 CALL: ContextVar[str] = ContextVar("call", default="")
 
+#: The id of the session that it belongs to: some model servers give calls of two replies one id.
+CALLING_SESSION: ContextVar[str] = ContextVar("calling session", default="")
+
 #: True only for a plain yes, or how long to remember it; False for a no, None if it is not clear.
 UserAnswer: TypeAlias = bool | Remember | None
 

@@ -61,15 +61,16 @@ class ApprovalRequest:
 
     ``text`` is the command (for the kind ``command``), the name of the file (for ``edit``, which
     has a ``diff``) or the call of a tool server's tool (for ``tool``); ``cwd`` is the folder in
-    which it runs or is. ``undo`` says what an undo could
-    do. ``remember`` is how long a yes may be remembered, and ``covers`` what it then covers;
-    ``labels`` are those of the buttons: no, yes, and one for each of ``remember``. ``call_id`` is
-    the id of the command or the tool call that waits for the answer, as in its events; empty if
+    which it runs or is. ``undo`` says what an undo could do. ``remember`` is how long a yes may be
+    remembered, and ``covers`` what it then covers; ``labels`` are those of the buttons: no, yes,
+    and one for each of ``remember``. ``call_id`` is the id of the command or the tool call that
+    waits for the answer, as in its events, and ``session`` that of its session; both are empty if
     none does.
     """
 
     id: str
     call_id: str
+    session: str
     kind: Literal["command", "edit", "tool"]
     text: str
     cwd: str

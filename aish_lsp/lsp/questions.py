@@ -26,6 +26,7 @@ from aish_lsp.foundation.files import data_dir, private_dir, write_atomic
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.foundation.ports import (
     CALL,
+    CALLING_SESSION,
     Approval,
     Choice,
     CodeLocation,
@@ -112,6 +113,7 @@ class Questions:
         params = ApprovalRequest(
             id=new_id(),
             call_id=CALL.get(),
+            session=CALLING_SESSION.get(),
             kind=approval.kind,
             text=approval.text,
             cwd=approval.cwd.as_uri(),

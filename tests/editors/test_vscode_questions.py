@@ -152,6 +152,23 @@ def test_a_question_of_another_chat_is_told_of_and_shown(
     assert calc.read_text() == CALC.replace("x + 1", "2 * x")
 
 
+def test_calls_of_one_id_in_two_chats_are_asked_about_each_in_its_own(
+    bench: Workbench, chat: Chat, calc: Path
+) -> None:
+    edits(chat)
+    bench.command("aish: New Chat")
+    chat.frame.locator(".welcome").wait_for()
+    edits(chat)
+    chat.frame.locator(".question").get_by_role("button", name="Reject").click()
+    chat.ended()
+    assert calc.read_text() == CALC
+    # The other one waits on.
+    bench.press("Show")
+    chat.frame.locator(".tool + .question").get_by_role("button", name="Accept").click()
+    chat.ended()
+    assert calc.read_text() == CALC.replace("x + 1", "2 * x")
+
+
 def test_a_question_is_gone_when_its_reply_is_stopped(
     bench: Workbench, chat: Chat, calc: Path
 ) -> None:

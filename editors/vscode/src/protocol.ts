@@ -58,6 +58,7 @@ export interface ApprovalParams {
 export interface ApprovalRequest {
   id: string;
   callId: string;
+  session: string;
   kind: "command" | "edit" | "tool";
   text: string;
   cwd: string;

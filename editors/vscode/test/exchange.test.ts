@@ -101,6 +101,22 @@ const COMMAND: CommandInfo = {
   reasons: [],
 };
 
+test("a fence that repeats the command of a card is hidden while the card is there", () => {
+  const made = {
+    ...exchange("k", "why?", "running"),
+    commands: [{ ...COMMAND, line: 4, endLine: 4 }],
+  };
+  const view = new ExchangeView(made, "s", () => undefined);
+  view.take([{ kind: "text", delta: "```sh\nls x\n```\n\nCMD: ls x\n\n```sh\nls y\n```\n" }]);
+  const [repeat, other] = view.element.querySelectorAll(".code-block");
+  assert.ok(repeat && !repeat.classList.contains("repeat"), "it is not hidden while more comes");
+  view.replace({ ...made, state: "ended" });
+  assert.ok(repeat.classList.contains("repeat"));
+  assert.ok(other && !other.classList.contains("repeat"));
+  view.drop("c");
+  assert.ok(!repeat.classList.contains("repeat"));
+});
+
 test("a command that failed can be explained and mended, one that did not cannot", () => {
   const ended = { ...newRun(), state: "ended" as const };
   const view = shown({ commands: [COMMAND], runs: { c: { ...ended, exitCode: 2 } } });

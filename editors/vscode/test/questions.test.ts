@@ -11,6 +11,7 @@ import { QuestionViews } from "../src/webview/questions";
 const REQUEST: ApprovalRequest = {
   id: "1",
   callId: "c1",
+  session: "s",
   kind: "command",
   text: "make\u202e",
   cwd: "file:///home/me/a%20b",

@@ -52,6 +52,7 @@ local M = {}
 ---@class aish.ApprovalRequest
 ---@field id string
 ---@field callId string
+---@field session string
 ---@field kind "command"|"edit"|"tool"
 ---@field text string
 ---@field cwd string

@@ -39,11 +39,9 @@ export class ChatView implements vscode.Disposable {
   readonly conversations: Conversations;
   readonly questions = new Questions({
     find: (request) => {
-      for (const one of this.conversations.all) {
-        const row = one.waitingRow(request);
-        if (row) return { session: one.session, row };
-      }
-      return undefined;
+      const { session } = request;
+      const row = this.conversations.of(session)?.waitingRow(request);
+      return row ? { session, row } : undefined;
     },
     changed: (questions) => this.showQuestions(questions),
   });

@@ -88,6 +88,7 @@ export class ExchangeView {
     this.exchange.commands = this.exchange.commands.filter((command) => command.id !== commandId);
     this.cards.get(commandId)?.element.remove();
     this.cards.delete(commandId);
+    this.hideRepeats();
   }
 
   // The question
@@ -188,8 +189,9 @@ export class ExchangeView {
   }
 
   private codeButtons(block: Block): HTMLElement[] {
-    const code = (): string => block.element.querySelector(".growing")?.textContent ?? "";
-    const copy = iconButton("copy", "Copy", () => this.post({ kind: "copy", text: code() }));
+    const copy = iconButton("copy", "Copy", () =>
+      this.post({ kind: "copy", text: codeOf(block.element) }),
+    );
     if (!this.exchange.replaces) return [copy];
     const replace = (): void => {
       const { key } = this.exchange;
@@ -212,6 +214,23 @@ export class ExchangeView {
     for (const [id, run] of Object.entries(this.exchange.runs)) {
       if (!this.exchange.commands.some((command) => command.id === id)) this.showUnasked(id, run);
     }
+    this.hideRepeats();
+  }
+
+  /** Hide the blocks that say once more what a card says, with buttons, beside them. */
+  private hideRepeats(): void {
+    const { commands, replaces, state } = this.exchange;
+    if (state !== "ended" || replaces) return;
+    const said = new Set(commands.map(({ text }) => text.trim()));
+    for (const { element, type } of this.blocks.flatMap((one) => [one, ...one.inner])) {
+      if (type !== "code") continue;
+      const isRepeat = !element.querySelector(".card") && said.has(codeOf(element).trim());
+      element.classList.toggle("repeat", isRepeat);
+    }
+  }
+
+  private get blocks(): Block[] {
+    return this.parts.flatMap((part) => (part.kind === "text" ? part.view.blocks : []));
   }
 
   /** Show the output of what was run without being suggested: by a tool. */
@@ -230,9 +249,7 @@ export class ExchangeView {
   /** Put a card where its command stands in the reply. */
   private place(line: number, source: string, card: HTMLElement): void {
     const isAt = ({ first, last }: Block): boolean => first <= line && line <= last;
-    const outer = this.parts
-      .flatMap((part) => (part.kind === "text" ? part.view.blocks : []))
-      .find(isAt);
+    const outer = this.blocks.find(isAt);
     const block = outer?.inner.find(isAt) ?? outer;
     if (!block) {
       if (card.parentElement !== this.rest) this.rest.append(card);
@@ -323,6 +340,10 @@ export class ExchangeView {
     this.foot.dataset["shown"] = text;
     this.foot.replaceChildren(...shown);
   }
+}
+
+function codeOf(block: HTMLElement): string {
+  return block.querySelector(".growing")?.textContent ?? "";
 }
 
 const ENDINGS: Record<string, string> = {
