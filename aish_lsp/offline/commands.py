@@ -13,13 +13,14 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from aish_lsp.offline.choosing import Part, plain_line
 from aish_lsp.offline.manuals import Manual, manual, option
-from aish_lsp.offline.words import group, words
+from aish_lsp.offline.words import data, group, words
 from aish_lsp.offline.workspace import Machine, WorkspaceFacts, install_command
 from aish_lsp.shell.risk import classify
 
@@ -138,6 +139,21 @@ _MAX_COMMAND: Final = 1000
 _PREFIXES: Final = frozenset(("sudo", "env", "nohup"))
 
 
+@cache
+def _asked() -> tuple[re.Pattern[str], ...]:
+    """Return how it is asked what a command does."""
+    flags = re.IGNORECASE | re.DOTALL
+    return tuple(
+        re.compile(rf"\W*(?:{text})\s*[?.!]*", flags) for text in data("commands")["asked"]
+    )
+
+
+def _operators() -> Mapping[str, str]:
+    """Return what the operators of the shell do."""
+    known: Mapping[str, str] = data("commands")["operators"]
+    return known
+
+
 def explained_command(  # noqa: PLR0911 - one exit for each reason to say no
     text: str, workspace: WorkspaceFacts
 ) -> str | None:
@@ -145,7 +161,7 @@ def explained_command(  # noqa: PLR0911 - one exit for each reason to say no
     if len(text) > _MAX_COMMAND + 100:
         return None
     asked = text.strip()
-    match = next(filter(None, (one.fullmatch(asked) for one in words().explained)), None)
+    match = next(filter(None, (one.fullmatch(asked) for one in _asked())), None)
     if match is None:
         return None
     given = match.groupdict()
@@ -186,7 +202,7 @@ def explanation(command: str, workspace: WorkspaceFacts) -> Sequence[Part]:
     unknown: list[str] = []
     for piece in pieces[:_MAX_PARTS]:
         if isinstance(piece, str):
-            lines.append(f"{piece}: {words().operators.get(piece, 'an operator of the shell')}")
+            lines.append(f"{piece}: {_operators().get(piece, 'an operator of the shell')}")
             continue
         found = manual(_without_prefix(piece, _PREFIXES), workspace.machine)
         if found is None:
@@ -248,7 +264,7 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
                 yield token
         elif operator:
             whole = f"{operator}{token}"
-            redirections.append(whole if whole in words().operators else operator.removeprefix("1"))
+            redirections.append(whole if whole in _operators() else operator.removeprefix("1"))
             operator = ""
         else:
             simple.append(token)

@@ -38,9 +38,7 @@ class Words:
         numbers: words for numbers.
         seconds: words for spans of time.
         programs_of: for each program that a question may name, those whose commands it means.
-        operators: what the shell's operators do.
         interpreters: the program that starts a file, by its extension.
-        explained: how it is asked what a command does.
         lead_in, trailer: what comes before and after a question without adding anything.
     """
 
@@ -77,12 +75,7 @@ class Words:
         self.programs_of = {
             name: frozenset(programs.split()) for name, programs in data["programs_of"].items()
         }
-        self.operators: dict[str, str] = data["operators"]
         self.interpreters: dict[str, str] = data["interpreters"]
-        self.explained = [
-            re.compile(rf"\W*(?:{text})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
-            for text in data["explained"]
-        ]
         self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
         self.trailer = re.compile(rf"(?<![\s,(])[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
 
