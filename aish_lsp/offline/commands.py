@@ -27,8 +27,6 @@ from aish_lsp.shell.risk import classify
 _MAX_TYPED: Final = 400
 _ASKS_TO_RUN: Final = re.compile(r"(?:\$\s+|(?:run|execute)\s+)")
 
-_PUNCTUATION: Final = re.compile(r"[|&;<>]+")
-_REDIRECTS: Final = re.compile(r"[<>]&?|>>|&>>?")
 _OPTION: Final = re.compile(r"--?[A-Za-z0-9][\w-]*(?:=.*)?")
 _SETTING: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 #: What no English word contains.
@@ -47,54 +45,29 @@ def typed_command(text: str, workspace: WorkspaceFacts, *, surely: bool) -> str 
     if not 0 < len(command) <= _MAX_TYPED or not command.isprintable() or "->" in command:
         return None
     try:
-        tokens = [*shlex.shlex(command, posix=False, punctuation_chars="|&;<>")]
+        pieces = [*_pieces(command)]
     except ValueError:
         return None
-    commands = [list(simple) for simple in _simple(_joined(command, tokens))]
-    if not commands or not all(commands):
+    simple_commands = (piece for piece in pieces if isinstance(piece, list))
+    commands = [[_as_written(word, command) for word in simple] for simple in simple_commands]
+    if not commands:
         return None
     first = commands[0]
-    marked = _sets(first) or any(map(_is_mark, tokens))
+    marked = len(pieces) > 1 or _sets(first) or any(map(_is_mark, first))
     fits = (marked or not surely) and all(
         _is_command(simple, workspace, surely=surely) for simple in commands
     )
     return command if fits or _asks_of_program(first, workspace.machine) else None
 
 
-def _joined(command: str, tokens: Sequence[str]) -> Iterator[str]:
-    """Yield ``tokens``, joining those with no space between them: shlex splits ``a'b'``."""
-    at, word = 0, ""
-    for token in tokens:
-        begin = command.index(token, at)
-        if word and (begin > at or _PUNCTUATION.fullmatch(token) or _PUNCTUATION.fullmatch(word)):
-            yield word
-            word = ""
-        word += token
-        at = begin + len(token)
-    if word:
-        yield word
-
-
-def _simple(tokens: Iterator[str]) -> Iterator[list[str]]:
-    """Yield the words of each command of a line, without its redirections."""
-    simple: list[str] = []
-    for word in tokens:
-        if _REDIRECTS.fullmatch(word):
-            next(tokens, None)
-        elif _PUNCTUATION.fullmatch(word):
-            yield simple
-            simple = []
-            if word == "&":
-                return
-        else:
-            simple.append(word)
-    if simple:
-        yield simple
+def _as_written(word: str, command: str) -> str:
+    """Return ``word`` in the quotes that it has in ``command``: what is quoted is not English."""
+    return next((quoted for mark in "'\"" if (quoted := f"{mark}{word}{mark}") in command), word)
 
 
 def _is_mark(token: str) -> bool:
     """Return whether ``token`` occurs in commands but not in sentences."""
-    return token.startswith("$") or bool(_OPTION.fullmatch(token) or _PUNCTUATION.fullmatch(token))
+    return token.startswith("$") or _OPTION.fullmatch(token) is not None
 
 
 def _sets(simple: Sequence[str]) -> bool:

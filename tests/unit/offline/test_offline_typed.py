@@ -18,6 +18,7 @@ COMMANDS = [
     "rm -rf build",
     "ps aux | grep python",
     "find . -name '*.py'",
+    "grep -c 'the' notes.txt",
     "sort -rn notes.txt | head -3",
     "cat notes.txt > out.txt 2>&1",
     "alias ll='ls -la'",
