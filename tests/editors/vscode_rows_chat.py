@@ -96,7 +96,11 @@ CARDS = (
     Row(
         "card.ts: Stop",
         then(card("mkdir", "Run"), shows(".card.running"), card("mkdir", "Stop")),
-        then(shows(".card .ended.failed"), lacks(".card.running")),
+        then(
+            lacks(".card.running"),
+            shows(".card:has-text('mkdir') .ended"),
+            is_true("it has ended", lambda day: not day.place.runs("sleep 600")),
+        ),
     ),
     Row(
         "card.ts: Explain",
@@ -294,12 +298,17 @@ QUESTIONS = (
     Row("question.ts: Reject", button("Reject", ".question"), misses(".monaco-diff-editor")),
     Row(
         "exchange_parts.ts: <summary>",
-        click(".tool summary"),
+        click(".tool summary", position={"x": 4, "y": 8}),
         shows(".tool[open]", "The user refused this change"),
     ),
     Row(
         "questions.ts: <label>",
         then(ask("edit", waits=False), button("In this session", ".question")),
         EDITED,
+    ),
+    Row(
+        "exchange_view.ts: Undo its changes",
+        button("Undo its changes"),
+        is_true("the file", lambda day: (day.place.folder / "calc.py").read_text() == CALC),
     ),
 )

@@ -113,7 +113,7 @@ EDITORS = (
     Row(
         "exchange_view.ts: Replace selection",
         then(button("Replace selection"), button("Accept", ".question")),
-        then(sees(".view-lines", "2 * x"), other("File: Revert File")),
+        then(sees(".view-lines", "2 * x"), other("File: Revert File"), fresh),
     ),
     Row(
         "editor/context aish.askSelection",
