@@ -241,7 +241,8 @@ _FORMS: Final[dict[str, Callable[[str], str]]] = {
     "seconds": lambda value: value,
     "minutes": lambda value: str(max(1, -(-int(value) // 60))),
     "hours": lambda value: str(max(1, -(-int(value) // 3600))),
-    "bytes": lambda value: value.removesuffix("c"),
+    # "find -size -2G" would round up what it measures, and "head -c 2M" is of GNU alone.
+    "bytes": lambda value: str(int(value[:-1]) << {"c": 0, "k": 10, "M": 20, "G": 30}[value[-1]]),
     "days": lambda value: str(max(1, -(-int(value) // 86400))),
     "start": _started,
     "stem": lambda value: re.sub(r"(?:\.tar)?\.\w+$", "", value.rstrip("/").rpartition("/")[2]),

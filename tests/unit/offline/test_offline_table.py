@@ -145,3 +145,8 @@ def test_each_intent_is_told_on_each_system(system: str, tools: str, tmp_path: P
         way = suggested(intent, {name: filled(name, HELD) for name in names}, here)
         assert way is not None, intent.name
         assert all(way.commands), intent.name
+
+
+def test_a_smaller_file_is_found_by_bytes_since_find_rounds_up_larger_units() -> None:
+    assert render("find . -size -{size|bytes}c", {"size": "2G"}) == "find . -size -2147483648c"
+    assert render("head -c {size|bytes} a", {"size": "10c"}) == "head -c 10 a"
