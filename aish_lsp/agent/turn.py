@@ -54,6 +54,9 @@ logger = logging.getLogger(__name__)
 #: The notice for a question or a goal that has to wait. The chat shows that in its own way.
 WAITS: Final = "Another question is being answered; this one waits."
 
+#: The longest question, in characters, that may be an everyday task of the offline model's.
+_LONGEST_TASK: Final = 300
+
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
@@ -198,6 +201,8 @@ class Turn:
         if call is None or not has_answered or self.calls.has_begun or session.pursuit is not None:
             return
         if call.preset.provider == OFFLINE.provider or not is_local(call.preset) or self._attached:
+            return
+        if len(self._ask.prompt) > _LONGEST_TASK:  # To read 18,000 takes over half a second.
             return
         from aish_lsp.offline.model import sure_command  # noqa: PLC0415 - loaded when first used
 

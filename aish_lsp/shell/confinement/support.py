@@ -270,10 +270,9 @@ class Confinement:
         if missing:
             return Support(False, missing)
         try:
-            own = private_dir(data_dir())
             with (
                 tempfile.TemporaryDirectory(prefix=PROBE) as folder,
-                tempfile.TemporaryDirectory(prefix="probe-", dir=own) as secrets,
+                tempfile.TemporaryDirectory(dir=_layers_folder()) as secrets,
             ):
                 return await self._probed(Path(folder), Path(secrets))
         except (OSError, AishError) as error:
@@ -341,8 +340,7 @@ class _WorkRun:
             ValueError: a git folder cannot have one.
             OSError: one cannot be made.
         """
-        layers = private_dir(data_dir()) / "layers"
-        private_dir(layers)
+        layers = _layers_folder()
         _remove_old(layers, "*")
         self._folder = Path(tempfile.mkdtemp(dir=layers))
         self.layers = layers_for(self._root, nested, self._folder)
@@ -369,6 +367,11 @@ class _WorkRun:
         """Remove the layers."""
         if self._folder is not None:
             remove(self._folder)
+
+
+def _layers_folder() -> Path:
+    """Return the secret folder in which what is left by a run that was killed is known as ours."""
+    return private_dir(data_dir() / "layers")
 
 
 def _locked(root: Path) -> int:

@@ -734,6 +734,17 @@ async def test_a_reply_with_a_command_or_a_question_that_is_not_known_is_left_as
     assert offered(place) == []
 
 
+async def test_a_question_of_many_sentences_is_not_looked_up_in_the_table(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aish_lsp.offline.model.sure_command", lambda _text, _folder: "ls")
+    place.replies = [(Text("Ports."), Finish("stop"))] * 2
+    await place.ask(PORT)
+    assert len(offered(place)) == 1
+    await place.ask(f"{PORT} {'The fox jumps over the dog. ' * 20}")
+    assert offered(place) == []
+
+
 @pytest.mark.slow
 async def test_beside_the_reply_of_another_machines_model_nothing_is_offered(place: Place) -> None:
     config = place.root / "config.toml"
