@@ -224,6 +224,7 @@ class Turn:
     async def _prepare(self) -> None:
         """Log the question, choose the model, and fit the request into its window."""
         workspace = self._workspace
+        workspace.services.confinement.begin()
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
         self._named, prompt = await self._addressed()
@@ -357,14 +358,10 @@ class Turn:
             async for event in events:
                 match event:
                     case Text():
-                        begins = len(text) == 1
-                        if begins:
+                        if len(text) == 1:
                             await self._separate_rounds()
                         self._text.append(event.delta)
                         await self._emit(event)
-                        if begins:
-                            # A command may follow. Before, it would delay the first word.
-                            self._workspace.services.confinement.begin()
                         lines = outside.feed(event.delta)
                         if outside.began_inside:
                             self._drop_commands()
