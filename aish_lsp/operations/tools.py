@@ -273,7 +273,7 @@ def _named(server: str, tool: str | None) -> str:
 def _changed(caller: Caller, done: str) -> Answer[ToolList]:
     caller.workspace.changed()
     servers = _listed(caller.session)
-    return Answer(servers, f"{done}\n\n{_page(caller.session, servers)}", is_told=True)
+    return Answer(servers, f"{done}\n\n{_page(caller.session, servers)}")
 
 
 def _heading(server: ToolServerInfo) -> str:

@@ -30,7 +30,11 @@ pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
 ]
 
-EDIT = {"path": "calc.py", "old": "x + 1", "new": "2 * x"}
+#: What a question has the model call.
+CALLS = {
+    "edit": ("edit_file", {"path": "calc.py", "old": "x + 1", "new": "2 * x"}),
+    "look": ("read_file", {"path": "calc.py"}),
+}
 
 CARDS = """\
 See [the page](https://example.com/page) and `calc.py:2`:
@@ -98,8 +102,10 @@ class Model:
             await peer.reply({"error": {"message": "It is broken."}}, "400 Bad Request")
             return
         await peer.head()
-        if message["role"] != "tool" and "edit" in asked:
-            function = {"name": "edit_file", "arguments": json.dumps(EDIT)}
+        name = next((name for name in CALLS if name in asked), "")
+        if message["role"] != "tool" and name:
+            tool, arguments = CALLS[name]
+            function = {"name": tool, "arguments": json.dumps(arguments)}
             calls = [{"index": 0, "id": "call1", "type": "function", "function": function}]
             await peer.event({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]})
             await peer.event(chunk_of("", finish_reason="tool_calls"))

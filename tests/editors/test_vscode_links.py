@@ -141,7 +141,7 @@ def test_an_edit_is_a_diff_with_a_link_and_is_undone_once(
     assert sums.read_text() == "a + b\n"
     edit = chat.exchanges.last.locator(".tool")
     assert edit.locator(".added").inner_text().strip() == "+a + b"
-    edit.locator("summary a.file").click()
+    edit.locator(".title a.file").click()
     wait_for_line(bench, "sum.py", 1)
     undo = chat.exchanges.last.get_by_role("button", name="Undo its changes")
     undo.click()

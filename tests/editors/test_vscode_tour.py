@@ -216,6 +216,10 @@ def looks(bench: Workbench) -> None:
         chat.frame.locator(".log").evaluate("(log) => { log.scrollTop = 0 }")
         sound(chat.frame, name)
         shot(bench, f"13-{name}")
+    bench.set({"workbench.colorTheme": "Default High Contrast Light"})
+    body = chat.frame.locator("body[data-vscode-theme-kind=vscode-high-contrast-light]")
+    body.wait_for(state="attached")
+    sound(chat.frame, "light, high contrast")
     narrow(bench)
     for name, theme in THEMES.items():
         bench.set({"workbench.colorTheme": theme})

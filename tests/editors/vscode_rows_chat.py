@@ -100,6 +100,7 @@ CARDS = (
             lacks(".card.running"),
             shows(".card:has-text('mkdir') .ended"),
             is_true("it has ended", lambda day: not day.place.runs("sleep 600")),
+            lacks(".foot", "stopped"),
         ),
     ),
     Row(
@@ -298,8 +299,12 @@ QUESTIONS = (
     Row("question.ts: Reject", button("Reject", ".question"), misses(".monaco-diff-editor")),
     Row(
         "exchange_parts.ts: <summary>",
-        click(".tool summary", position={"x": 4, "y": 8}),
-        shows(".tool[open]", "The user refused this change"),
+        then(
+            shows(".tool.denied .added", "2 * x"),
+            ask("look"),
+            click(".tool summary"),
+        ),
+        shows(".tool[open] .result", "return x + 1"),
     ),
     Row(
         "questions.ts: <label>",

@@ -74,6 +74,19 @@ async def test_a_call_is_an_event_and_its_result_goes_back(place: Place) -> None
     assert len(events(client, "t", "usage")) == len(model.sent) == 2
 
 
+async def test_a_switched_tool_is_in_the_result_and_no_page_is_shown(place: Place) -> None:
+    async with FaultServer(Model()) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            await client.initialize(place.folder)
+            switch = {"server": "aish", "tool": "read_file", "on": False}
+            found = await client.command_result("aish.tools.switch", switch)
+            shown = [told["message"] for told in client.notified("window/showMessage")]
+    tools = {tool["name"]: tool["on"] for tool in found["servers"][0]["tools"]}
+    assert tools["read_file"] is False
+    assert not [message for message in shown if "read_file" in message]
+
+
 async def test_the_chat_shows_how_a_call_ended(place: Place) -> None:
     async with FaultServer(Model()) as server:
         place.configure(server.url, context_window=8192)

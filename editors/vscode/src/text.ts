@@ -32,6 +32,7 @@ export function dollars(cost: number | null): string {
   return `$${cost < 0.1 ? cost.toFixed(4) : cost.toFixed(2)}`;
 }
 
+/** Return how full something is in percent; what does not fit is not sent. */
 export function percent(part: number, whole: number): number {
-  return whole > 0 ? Math.round((100 * part) / whole) : 0;
+  return whole > 0 ? Math.min(100, Math.round((100 * part) / whole)) : 0;
 }

@@ -73,10 +73,9 @@ test("an edit is shown as its lines, those that come and those that go told apar
     result: "Edited.",
   } as const;
   view.take([{ ...call, ...more, diff: "  a\n- b\n+ c" }]);
-  const details = view.element.querySelector("details");
-  assert.ok(details?.open);
-  assert.equal(details.querySelector(".added")?.textContent, "+ c\n");
-  assert.equal(details.querySelector(".removed")?.textContent, "- b\n");
+  const edit = view.element.querySelector(".tool");
+  assert.equal(edit?.querySelector(".added")?.textContent, "+ c\n");
+  assert.equal(edit.querySelector(".removed")?.textContent, "- b\n");
 });
 
 test("how a call and a step ended is an icon beside its word, and no sign that is read aloud", () => {

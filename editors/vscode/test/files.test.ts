@@ -170,6 +170,8 @@ test("the file that a call is about is a link, and what the reply changed can be
   assert.ok(ended(view).includes("src/a.py"));
   view.showFiles(["src/a.py"]);
   assert.deepEqual(linksOf(view), [["src/a.py", "src/a.py"]]);
+  // Nothing else can be pressed inside of what opens and closes.
+  assert.equal(view.element.querySelector("summary a"), null);
   [...view.element.querySelectorAll("button")]
     .find(({ textContent }) => textContent === "Undo its changes")
     ?.click();

@@ -235,6 +235,16 @@ test("a history is the exchanges that it was", () => {
   assert.equal(second.commands[0]?.risk, "caution");
 });
 
+test("an edit that the user refuses still shows its lines", () => {
+  const made = exchange("k", "how?");
+  const call = { kind: "tool", callId: "t", server: "aish", name: "edit_file" } as const;
+  const more = { title: "Not edited: a.py", result: "denied", diff: null };
+  const known = JSON.stringify({ path: "a.py", old: "a\n", new: "b\n" });
+  fold(made, { ...call, ...more, arguments: known, status: "denied" });
+  const [part] = made.parts;
+  assert.equal(part?.kind === "tool" && part.call.diff, "-a\n+b");
+});
+
 test("an edit of an earlier session shows its lines, any other call its arguments", () => {
   const call = (name: string, known: object): Record<string, unknown> => ({
     ...{ id: name, name, arguments: JSON.stringify(known), title: name },

@@ -41,6 +41,7 @@ test("numbers are short", () => {
   assert.deepEqual([950, 1234, 34567].map(short), ["950", "1.2k", "35k"]);
   assert.deepEqual([null, 0.00123, 1.5].map(dollars), ["", "$0.0012", "$1.50"]);
   assert.equal(percent(1, 0), 0);
+  assert.equal(percent(40, 2), 100);
 });
 
 function painted(...texts: string[]): HTMLElement {

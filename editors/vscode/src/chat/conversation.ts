@@ -284,6 +284,8 @@ export class Conversation {
     token: vscode.CancellationToken,
   ): Promise<RunReport> {
     const onEvent = (event: Event): void => {
+      // How the command ended is no word on the reply that suggested it.
+      if (event.kind === "end") return;
       // An edited command has an id of its own: its output belongs here all the same.
       this.take(made, event.kind === "output" ? { ...event, commandId: command.id } : event);
     };

@@ -146,8 +146,11 @@ export function fold(found: Exchange, event: Event): void {
       const known = found.parts.find(
         (part) => part.kind === "tool" && part.call.callId === event.callId,
       );
-      if (known?.kind === "tool") known.call = event;
-      else found.parts.push({ kind: "tool", call: event });
+      // Of a change that was not made, the server has no lines: the call says what they would be.
+      const diff = event.status === "denied" ? proposedDiff(event) : event.diff;
+      const call = { ...event, diff };
+      if (known?.kind === "tool") known.call = call;
+      else found.parts.push({ kind: "tool", call });
       break;
     }
     case "step": {
@@ -343,7 +346,7 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
         status: "denied",
         title: call.title,
         result: null,
-        diff: pastDiff(call),
+        diff: proposedDiff(call),
       },
     });
   }
@@ -362,8 +365,8 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
   }
 }
 
-/** Return the lines that an edit took out and put in; null for any other call. */
-function pastDiff(call: PastCall): string | null {
+/** Return the lines that an edit takes out and puts in; null for any other call. */
+function proposedDiff(call: Pick<ToolEvent, "name" | "arguments">): string | null {
   if (call.name !== "edit_file") return null;
   try {
     const { old, new: made } = JSON.parse(call.arguments) as Record<string, unknown>;

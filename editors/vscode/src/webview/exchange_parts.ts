@@ -37,29 +37,35 @@ function region(label: string): Record<string, string> {
 }
 
 function toolPart(call: ToolEvent): HTMLElement {
-  const summary = h(
-    "summary",
-    {},
+  const title = [
     icon(MARKS[call.status]),
     ` ${visible(call.title)}`,
     h("span", { class: "note" }, ` ${call.status}`),
-  );
-  return h(
-    "details",
-    { class: `tool ${call.status}`, "data-call": call.callId, open: call.diff !== null },
-    summary,
-    // What is changed says what was asked for.
-    call.diff
-      ? diff(visible(call.diff).split("\n"))
-      : h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
-    call.result
-      ? h(
-          "pre",
-          { class: "growing result", ...region("Result") },
-          visible(call.result.slice(0, 20_000)),
-        )
-      : null,
-  );
+  ];
+  const result = call.result
+    ? h(
+        "pre",
+        { class: "growing result", ...region("Result") },
+        visible(call.result.slice(0, 20_000)),
+      )
+    : null;
+  const known = { class: `tool ${call.status}`, "data-call": call.callId };
+  // A change says what was asked for; its title links the file, which a summary may not.
+  return call.diff
+    ? h(
+        "div",
+        known,
+        h("div", { class: "title" }, ...title),
+        diff(visible(call.diff).split("\n")),
+        result,
+      )
+    : h(
+        "details",
+        known,
+        h("summary", {}, ...title),
+        h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
+        result,
+      );
 }
 
 function stepPart(step: StepEvent): HTMLElement {

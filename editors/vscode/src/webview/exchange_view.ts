@@ -322,6 +322,9 @@ export class ExchangeView {
       shown.push(h("span", { class: "note" }, ending));
     if (exchange.state === "ended" && exchange.model)
       shown.push(h("span", { class: "note" }, usageOf(exchange)));
+    // Before what is wide: in a narrow view that goes to a row of its own.
+    if (exchange.state === "ended" && replyText(exchange).trim())
+      shown.push(iconButton("copy", "Copy the reply", () => this.copyReply()));
     if (exchange.state === "ended" && exchange.model === "offline")
       shown.push(button("Connect a model", () => this.act("connectModel"), { class: "quiet" }));
     for (const { kind, path, first, last, cut } of exchange.attached) {
@@ -330,11 +333,8 @@ export class ExchangeView {
         h("span", { class: "chip" }, `${visible(path || kind)}${lines}${cut ? " (cut)" : ""}`),
       );
     }
-    const reply = replyText(exchange).trim();
     if (exchange.state === "ended" && exchange.canUndo)
       shown.push(button("Undo its changes", () => this.undo(), { class: "quiet" }));
-    if (exchange.state === "ended" && reply)
-      shown.push(iconButton("copy", "Copy the reply", () => this.copyReply()));
     const text = shown.map((one) => (typeof one === "string" ? one : one.outerHTML)).join("");
     if (this.foot.dataset["shown"] === text) return;
     this.foot.dataset["shown"] = text;

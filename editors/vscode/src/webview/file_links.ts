@@ -4,7 +4,7 @@ import { h } from "./dom";
 import { texts } from "./markdown_html";
 
 /** What is read for names: the text of a reply, its calls, and outputs that have ended. */
-const READ = ".markdown > .block, .card:not(.running) .output, .tool > summary, .tool .result";
+const READ = ".markdown > .block, .card:not(.running) .output, .tool > .title, .tool > .growing";
 
 /** What no link is made in. */
 const LEFT_OUT = "a, button, textarea, .card, .command, .code-head, [data-file]";
