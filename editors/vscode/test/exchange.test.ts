@@ -2,7 +2,7 @@ import "./dom";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FromWebview } from "../src/chat/messages";
-import { type Exchange, exchange, newRun } from "../src/chat/model";
+import { type Exchange, exchange, newRun, STOPPED } from "../src/chat/model";
 import type { CommandInfo } from "../src/protocol";
 import { ExchangeView } from "../src/webview/exchange_view";
 
@@ -132,4 +132,7 @@ test("a command that failed can be explained and mended, one that did not cannot
   ]);
   view.takeRun("c", { ...ended, exitCode: 0 });
   assert.throws(() => press(view, "Explain"));
+  view.takeRun("c", { ...ended, signal: "SIGTERM", note: STOPPED });
+  assert.throws(() => press(view, "Explain"));
+  assert.equal(view.element.querySelector(".ended")?.textContent, "stopped");
 });

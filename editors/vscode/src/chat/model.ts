@@ -256,6 +256,9 @@ function added(before: Usage | null, event: Usage): Usage {
   };
 }
 
+/** The note on a command that the user has stopped. */
+export const STOPPED = "stopped";
+
 /** Take note of how a command ended. */
 export function ended(run: Run, report: RunReport): void {
   run.state = report.finishReason === "denied" ? "denied" : "ended";
@@ -265,7 +268,7 @@ export function ended(run: Run, report: RunReport): void {
   run.outputUri = report.outputUri ?? null;
   if (!run.output) run.output = report.output;
   if (report.finishReason === "timeout") run.note = "stopped: it took too long";
-  if (report.finishReason === "cancelled") run.note = "stopped";
+  if (report.finishReason === "cancelled") run.note = STOPPED;
 }
 
 /** Return what was said in a session before: the exchanges of its log, the oldest first. */

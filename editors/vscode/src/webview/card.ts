@@ -1,5 +1,5 @@
 /** A suggested command: its risk and reasons, what can be done with it, and what came of it. */
-import type { Run } from "../chat/model";
+import { type Run, STOPPED } from "../chat/model";
 import type { CommandInfo } from "../protocol";
 import { visible } from "../text";
 import { button, h } from "./dom";
@@ -156,7 +156,8 @@ export class Card {
   }
 
   private ending(run: Run): HTMLElement {
-    const failed = run.state === "denied" || (run.exitCode ?? 0) !== 0 || run.signal !== null;
+    const endedBadly = run.state === "denied" || (run.exitCode ?? 0) !== 0 || run.signal !== null;
+    const failed = endedBadly && run.note !== STOPPED;
     const made = h("p", { class: `ended${failed ? " failed" : ""}`, role: "status" }, endOf(run));
     const { outputUri } = run;
     const add = (text: string, action: () => void): void =>
@@ -177,7 +178,7 @@ export function endOf(run: Run): string {
   if (run.isAsking && run.state === "running") return "waits for your answer …";
   if (run.state === "running") return run.inTerminal ? "runs in the terminal …" : "runs …";
   const parts: string[] = [];
-  if (run.signal) parts.push(`ended by ${run.signal}`);
+  if (run.signal && run.note !== STOPPED) parts.push(`ended by ${run.signal}`);
   else if (run.exitCode !== null) parts.push(`exit ${run.exitCode}`);
   if (run.durationMs >= 1000) parts.push(`${(run.durationMs / 1000).toFixed(1)} s`);
   else if (run.durationMs) parts.push(`${run.durationMs} ms`);
