@@ -48,6 +48,8 @@ def typed_command(text: str, workspace: WorkspaceFacts, *, surely: bool) -> str 
         pieces = [*_pieces(command)]
     except ValueError:
         return None
+    if _is_broken(pieces):
+        return None
     simple_commands = (piece for piece in pieces if isinstance(piece, list))
     commands = [[_as_written(word, command) for word in simple] for simple in simple_commands]
     if not commands:
@@ -58,6 +60,12 @@ def typed_command(text: str, workspace: WorkspaceFacts, *, surely: bool) -> str 
         _is_command(simple, workspace, surely=surely) for simple in commands
     )
     return command if fits or _asks_of_program(first, workspace.machine) else None
+
+
+def _is_broken(pieces: Sequence[list[str] | str]) -> bool:
+    """Return whether a command is missing on either side of an operator, or another line."""
+    joins = [isinstance(piece, str) and not set(piece) - set("|&;") for piece in pieces]
+    return any(map(all, pairwise([True, *joins]))) or "<<" in pieces
 
 
 def _as_written(word: str, command: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.operations.operation import Answer, Caller, Line, SessionTarget, operation
 
 if TYPE_CHECKING:
@@ -75,12 +75,9 @@ async def undo(caller: Caller, params: UndoParams) -> Answer[PutBack]:
     """
     workspace, session = caller.workspace, caller.session
     asks = workspace.services.ask_user
-    if params.id is not None and not await workspace.undo.is_last(params.id):
-        raise NotFound(
-            "These changes are undone already, or others came after them. `:undo` takes back the"
-            " last ones."
-        )
-    done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
+    done = await workspace.undo.undo(
+        session.id, asks, params.conflicts, earlier=params.earlier, named=params.id or ""
+    )
     workspace.services.buffers.files_changed()
     if done.earlier:
         return _answer(done, f"{done.message}\n\n`:undo earlier` undoes that.")

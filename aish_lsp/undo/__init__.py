@@ -206,19 +206,27 @@ class Undo:
             logger.info("a snapshot could not be forgotten: %s", type(error).__name__)
 
     async def undo(
-        self, session: str, ask: AskUser, conflicts: Conflicts = "ask", *, earlier: bool = False
+        self,
+        session: str,
+        ask: AskUser,
+        conflicts: Conflicts = "ask",
+        *,
+        earlier: bool = False,
+        named: str = "",
     ) -> Undone:
         """Undo the last command of ``session`` that is not undone yet.
 
         If there is none left, this undoes the last one of an earlier session after asking the user;
-        ``earlier``: they have already agreed.
+        ``earlier``: they have already agreed. ``named`` is a group: only that is undone, and only
+        if nothing came after it.
 
         Raises:
-            NotFound: there is nothing to undo.
+            NotFound: there is nothing to undo, or it is not what is named.
             Busy: a command is running.
             StoreUnavailable: it cannot be done; the message says why.
         """
-        return await self._take_back("undo", session, ask, conflicts, "*" if earlier else "")
+        others = "*" if earlier else ""
+        return await self._take_back("undo", session, ask, conflicts, earlier=others, named=named)
 
     async def redo(self, session: str, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
         """Revert the last undo of ``session``, unless a command ran since.
@@ -226,7 +234,7 @@ class Undo:
         Raises:
             NotFound, Busy, StoreUnavailable: as ``undo``.
         """
-        return await self._take_back("redo", session, ask, conflicts, "")
+        return await self._take_back("redo", session, ask, conflicts)
 
     async def _take_back(
         self,
@@ -234,7 +242,9 @@ class Undo:
         session: str,
         ask: AskUser,
         conflicts: Conflicts,
-        earlier: str,
+        *,
+        earlier: str = "",
+        named: str = "",
     ) -> Undone:
         overwrite = None if conflicts == "overwrite" else frozenset[bytes]()
         made: frozenset[bytes] | None = None
@@ -249,6 +259,7 @@ class Undo:
                     kind=kind,
                     session=session,
                     earlier=earlier,
+                    named=named,
                 ),
                 kind,
             )

@@ -41,6 +41,10 @@ _NOTHING: Final = {
     "undo": "There is nothing to undo: no command has changed a file here.",
     "redo": "There is nothing to redo: nothing was undone in this session, or a command ran since.",
 }
+_NOT_LAST: Final = (
+    "These changes have already been undone, or others were made after them. `:undo` undoes the"
+    " latest ones."
+)
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -192,6 +196,7 @@ class Worker:
         kind: Literal["undo", "redo"] = "undo",
         session: str = "",
         earlier: str = "",
+        named: str = "",
     ) -> Reverted:
         """Revert the last command, or the last undo.
 
@@ -204,15 +209,21 @@ class Worker:
             session: the session whose last one is meant.
             earlier: the ``Reverted.group`` of another session's command that may be reverted;
                 "*" for any.
+            named: the group that must be the one that is reverted, and the last of all sessions;
+                empty for whichever is next.
 
         Raises:
-            NotFound: there is nothing to revert.
+            NotFound: there is nothing to revert, or it is not what was named.
             NoUndo, AishError, OSError: it cannot be done. Another undo restores what was
                 overwritten by then.
         """
         with self._records() as records:
             self._settle(records)
             group = records.next_group(kind, session)
+            if named and any(
+                not one or one[-1][1].group != named for one in (group, records.last_group())
+            ):
+                raise NotFound(_NOT_LAST)
             if not group:
                 self._git()  # Where there can be no undo, that is why.
                 raise NotFound(_NOTHING[kind])

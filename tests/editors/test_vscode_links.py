@@ -147,5 +147,5 @@ def test_an_edit_is_a_diff_with_a_link_and_is_undone_once(
     undo.click()
     bench.until("the file as it was", lambda: sums.read_text() == "a - b\n")
     undo.click()
-    bench.page.locator(".notification-list-item-message", has_text="undone already").wait_for()
+    bench.page.locator(".notification-list-item-message", has_text="already been undone").wait_for()
     assert sums.read_text() == "a - b\n"

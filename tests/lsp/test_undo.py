@@ -75,14 +75,29 @@ async def test_what_is_named_is_undone_only_if_it_came_last(repository: Path) ->
         async def undo_of(ran: Any) -> Any:
             return await client.command_result("aish.undo", {"id": ran["commandId"]})
 
-        with pytest.raises(RpcError, match="others came after them"):
+        with pytest.raises(RpcError, match="others were made after them"):
             await undo_of(first)
         assert (repository / "kept.txt").read_text() == "two\n"
         assert (await undo_of(second))["restored"] == ["kept.txt"]
         assert (repository / "kept.txt").read_text() == "one\n"
-        with pytest.raises(RpcError, match="undone already"):
+        with pytest.raises(RpcError, match="already been undone"):
             await undo_of(second)
         assert (repository / "kept.txt").read_text() == "one\n"
+
+
+async def test_what_is_named_is_not_undone_from_a_session_that_did_something_else(
+    repository: Path,
+) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        beside = (await client.command_result("aish.session.new", {"show": False}))["id"]
+        await run(client, "echo mine > kept.txt")
+        there = {"session": beside, "partialResultToken": "beside"}
+        other = await client.command_result("aish.run", {"text": "echo other > other.txt", **there})
+        with pytest.raises(RpcError, match="others were made after them"):
+            await client.command_result("aish.undo", {"id": other["commandId"]})
+        assert (repository / "kept.txt").read_text() == "mine\n"
+        assert (repository / "other.txt").exists()
 
 
 async def test_undo_goes_back_to_the_first_command_and_redo_forward_again(

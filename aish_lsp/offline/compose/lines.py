@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 from typing import Final
@@ -284,15 +284,31 @@ def _frequent(text: LinesRequest, number: list[Value] | None = None) -> None:
     text.stages.append((TOP, f"head -n {number[0].number if number else 1}"))
 
 
-def _replaced(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
-    if "\n" in old[0].text + new[0].text or len(old) + len(new) > 2:
-        raise Misfit("not one line")
-    old_text, new_text = (
+def _replaced(text: LinesRequest, *found: list[Value]) -> None:
+    old, new = (
         _NAMED_DELIMITERS.get(one.text.lower().removesuffix("s"), one.text)
         if one.kind == "word"
         else one.text
-        for one in (old[0], new[0])
+        for [one] in _single(found)
     )
+    _put_replacement(text, old, new)
+
+
+def _replaced_text(text: LinesRequest, *found: list[Value]) -> None:
+    """Replace a word that is called one: "the word comma" is no comma."""
+    old, new = (one.text for [one] in _single(found))
+    _put_replacement(text, old, new)
+
+
+def _single(found: Sequence[list[Value]]) -> Sequence[list[Value]]:
+    if any(len(values) != 1 for values in found):
+        raise Misfit("several texts")
+    return found
+
+
+def _put_replacement(text: LinesRequest, old_text: str, new_text: str) -> None:
+    if "\n" in old_text + new_text:
+        raise Misfit("not one line")
     was = re.sub(r"[][\\.*^$/]", r"\\\g<0>", old_text).replace("\t", r"\t")
     becomes = re.sub(r"[\\/&]", r"\\\g<0>", new_text).replace("\t", r"\t")
     put(text, "edit", f"s/{was}/{becomes}/g")
@@ -369,6 +385,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "mirrored": _stage(_SHAPE, "rev"),
     "joined": _joined,
     "replaced": _replaced,
+    "replaced_text": _replaced_text,
     "deleted": _set(delete="all"),
     "save": lambda text, found: put(text, "save", found[0].path),
 }
@@ -391,6 +408,10 @@ _CALLED_COLUMN: Final = re.compile(
 )
 
 
+_SHOWS: Final = re.compile(r"(?:print|show|display|output|list)", re.IGNORECASE)
+_THEN_SHOWS: Final = re.compile(rf"\b(?:and|then)\s+{_SHOWS.pattern}\b", re.IGNORECASE)
+
+
 def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> LinesRequest:
     """Return what ``sentence`` says of lines; the words of ``also`` may be passed over, too.
 
@@ -403,7 +424,9 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
         rest = f"{sentence[: found.start()]}{f' {name}' * bool(found[3])}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b(?:the )?{name}s?\b", f"the {column}", rest)
     text = understand(sentence, "lines", _rules(), wanted, also)
-    wanted.shown = re.match(r"(?:print|show|display|output|list)", text, re.IGNORECASE) is not None
+    wanted.shown = _SHOWS.match(text) is not None
+    if wanted.edit and not wanted.shown and _THEN_SHOWS.search(text):
+        raise Misfit("a change of the file, and what to show of it then")
     return wanted
 
 

@@ -144,6 +144,8 @@ def test_a_mentioned_file_and_the_commas_of_a_table_are_known(
         ("remove the blank lines from a.txt", "one\nx/y\n"),
         ("replace 'o' with '&' in a.txt", "&ne\n\nx/y\n"),
         ("replace all underscores with tabs in a.txt", "one\n\nx/y\n"),
+        ("replace the word slash with comma in a.txt", "one\n\nx/y\n"),
+        ("replace the word one with dot in a.txt", "dot\n\nx/y\n"),
         ("replace 'o' with 'i' only on line 2 of a.txt", "one\n\nx/y\n"),
         ("remove the first 2 characters of every line in a.txt", "e\n\ny\n"),
         ("add ' &/' to the end of each line of a.txt", "one &/\n &/\nx/y &/\n"),
@@ -170,6 +172,8 @@ def test_an_edit_changes_just_the_lines_that_are_meant(
         "sort a.txt and save it to a.txt",
         "delete the lines of a.txt but keep the comments",
         "remove a.txt",
+        "replace 'o' with 'i' in a.txt and show the lines that contain 'x'",
+        "print the most frequent word in a.txt",
     ],
 )
 def test_a_sentence_with_a_word_left_over_leaves_no_answer(tmp_path: Path, sentence: str) -> None:

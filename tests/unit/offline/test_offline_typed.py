@@ -99,3 +99,10 @@ def test_a_file_that_cron_starts_is_quoted_for_its_shell_too() -> None:
     template = "printf '@reboot cd %q && %s\\n' \"$PWD\" '{file|start}'"
     rendered = render(template, {"file": "a; touch b.sh"})
     assert rendered.endswith("""'bash '"'"'a; touch b.sh'"'"''""")
+
+
+@pytest.mark.parametrize("text", ["| wc", "&& ls", "ls | | wc", "ls -l ; ; pwd", "cat <<EOF"])
+def test_a_command_that_a_shell_would_refuse_or_wait_for_is_not_one(
+    text: str, tmp_path: Path
+) -> None:
+    assert typed_command(text, WorkspaceFacts(tmp_path), surely=True) is None
