@@ -168,10 +168,10 @@ class Permissions:
             shown = changed[:_MOST_LINES]
             if len(changed) > len(shown):
                 shown.append(f"... and {len(changed) - len(shown)} more")
-            differs = "he server describes it differently than when you were last asked about it:"
-            parts.append(f"T{differs}")
+            differs = "the server describes it differently than when you were last asked about it:"
+            parts.append(differs.capitalize())
             parts.append("\n".join(f"    {cut(line, 200)}" for line in shown))
-            reasons.append("\n".join([f"t{differs}", *changed]))
+            reasons.append("\n".join([differs, *changed]))
         message = "\n\n".join(parts)
         is_cut = len(arguments) > _SHOWN or len(tool.name) > _LONGEST_NAME
         is_cut = is_cut or len(changed) > _MOST_LINES or any(len(line) > 200 for line in changed)
