@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 REPLY = """\
-Look at `src/my app.py`, at src/app.py:3:5, and at [the second line](src/app.py#L2);
+Look at `src/my app.py`, at src/old.py, at src/app.py:3:5, and at [the second line](src/app.py#L2);
 secret.txt and ../secret.txt are elsewhere, gone.py is nowhere.
 
 ```python
@@ -60,6 +60,7 @@ def fixture_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     source.mkdir()
     (source / "app.py").write_text("# sums\ndef add(a, b):\n    return a - b\n")
     (source / "my app.py").write_text("# mine\n")
+    (source / "old.py").write_text("# old\n")
     (source / "sum.py").write_text("a - b\n")
     git(place.folder, "init", "-q")
     secret = place.folder.with_name("secret.txt")
@@ -121,12 +122,12 @@ def test_a_name_in_an_output_opens_the_file_at_its_line(bench: Workbench, chat: 
 def test_a_file_that_is_gone_by_now_is_said_to_be(
     bench: Workbench, chat: Chat, place: Place
 ) -> None:
-    named = link(chat, "src/my app.py")
+    named = link(chat, "src/old.py")
     named.wait_for()
-    (place.folder / "src" / "my app.py").unlink()
+    (place.folder / "src" / "old.py").unlink()
     named.click()
     told = bench.page.locator(
-        ".notification-list-item-message", has_text="src/my app.py is no file"
+        ".notification-list-item-message", has_text="src/old.py is not a file"
     )
     told.first.wait_for()
 

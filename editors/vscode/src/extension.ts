@@ -2,7 +2,7 @@
 import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Status } from "./chat/messages";
-import { ChatView } from "./chat/view";
+import { ChatView, ELSEWHERE } from "./chat/view";
 import { registerCommands } from "./commands";
 import { registerLanguageModels } from "./language_models";
 import { registerParticipant } from "./participant";
@@ -254,6 +254,8 @@ class Extension implements vscode.Disposable {
     const uri = vscode.window.activeTextEditor?.document.uri;
     if (!active && uri?.scheme === "file") return { uri: uri.toString() };
     const isOfChat = command === "aish.undo" || command === "aish.redo";
+    // Without a session, what another chat did would be undone.
+    if (isOfChat && active?.isElsewhere) throw new Error(ELSEWHERE);
     if (isOfChat) return place;
     return place.workspace ? { workspace: place.workspace } : {};
   }

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, test } from "node:test";
+import promises from "node:fs/promises";
+import { after, mock, test } from "node:test";
 import { existing, findFile } from "../src/chat/files";
 import type { FromWebview } from "../src/chat/messages";
 import { type Exchange, exchange, newRun } from "../src/chat/model";
@@ -107,6 +108,19 @@ test("a target is a file within the folders, links followed, else nothing", asyn
     assert.equal(await at(target), undefined, target);
   }
   assert.equal(await findFile("src/a.py", { own: "", all: [] }), undefined);
+});
+
+test("a name outside of the folders is not looked at, not even to see whether it is there", async () => {
+  const looked: string[] = [];
+  const { realpath } = promises;
+  const look = mock.method(promises, "realpath", async (path: string) => {
+    looked.push(path);
+    return await realpath(path);
+  });
+  const names = [`${outside}/secret.txt`, "../outside/secret.txt", "//host/share/a.py"];
+  assert.deepEqual(await existing([...names, "src/a.py"], folders), ["src/a.py"]);
+  look.mock.restore();
+  assert.deepEqual(looked, [own, other, join(own, "src/a.py")]);
 });
 
 const posted: FromWebview[] = [];

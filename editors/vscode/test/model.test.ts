@@ -211,7 +211,7 @@ test("a history is the exchanges that it was", () => {
         turnId: "t2",
         exec: [{ command: "ls", exit: 1, output: "none" }],
       }),
-      message("assistant", "", { toolCalls: [called] }),
+      message("assistant", "I look.\n\n", { toolCalls: [called] }),
       message("tool", "a log", { toolCallId: "k" }),
       message("assistant", "Done.", { commands: [{ id: "c2", text: "make" }] }),
     ],
@@ -220,19 +220,20 @@ test("a history is the exchanges that it was", () => {
   assert.equal(found.length, 2);
   const [first, second] = found as [Exchange, Exchange];
   assert.equal(first.commands[0]?.line, 1);
+  assert.equal(second.commands[0]?.line, COMMAND.line + 2);
   const run = first.runs[first.commands[0].id];
   assert.deepEqual([run?.exitCode, run?.output], [1, "none"]);
   assert.deepEqual(
     second.parts.map(({ kind }) => kind),
-    ["tool", "text"],
+    ["text", "tool", "text"],
   );
-  const tool = second.parts[0];
+  const tool = second.parts[1];
   assert.ok(tool?.kind === "tool");
   assert.deepEqual(
     [tool.call.server, tool.call.status, tool.call.title, tool.call.result],
     ["git", "done", "Called git log", "a log"],
   );
-  assert.equal(second.commands[0]?.risk, "caution");
+  assert.equal(second.commands[0].risk, "caution");
 });
 
 test("an edit that the user refuses still shows its lines", () => {

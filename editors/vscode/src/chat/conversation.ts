@@ -38,6 +38,8 @@ export class Conversation {
   /** Another window has it open: it can only be read here. */
   isElsewhere = false;
   private number = 0;
+  /** What was read last of what was said before. */
+  private read = "";
   /** How to stop what goes on, by the exchange or the command. */
   private readonly going = new Map<string, vscode.CancellationTokenSource>();
   private readonly waiting = new Map<string, Event[]>();
@@ -65,8 +67,8 @@ export class Conversation {
       : { session: this.session };
   }
 
-  /** Read what was said before. */
-  async load(): Promise<void> {
+  /** Read what was said before, and return whether it is other than what was read last. */
+  async load(): Promise<boolean> {
     const server = await this.server();
     const { session: id, isElsewhere, place } = this;
     const where = isElsewhere ? { id, ...(this.folder ? { workspace: this.folder } : {}) } : place;
@@ -74,8 +76,13 @@ export class Conversation {
       server.execute("aish.session.history", where),
       isElsewhere ? { commands: [] } : server.execute("aish.commands.list", place),
     ]);
-    this.exchanges = fromHistory(history.turns, commands);
+    const read = JSON.stringify([history.turns, commands]);
+    if (read === this.read) return false;
+    this.read = read;
+    const going = this.exchanges.filter(({ key }) => this.going.has(key));
+    this.exchanges = [...fromHistory(history.turns, commands), ...going];
     this.title = titleOf(this.exchanges[0]?.prompt ?? "");
+    return true;
   }
 
   /**
@@ -194,6 +201,13 @@ export class Conversation {
     } finally {
       this.flush();
       made.state = "ended";
+      // What broke off may have changed files, too.
+      made.canUndo =
+        !made.isGoal &&
+        made.turnId !== null &&
+        made.parts.some(
+          (part) => part.kind === "tool" && part.call.status === "done" && part.call.diff !== null,
+        );
       for (const run of Object.values(made.runs)) if (run.state === "running") run.state = "ended";
       this.going.delete(made.key);
       source.dispose();
@@ -206,9 +220,6 @@ export class Conversation {
     if (isReply(result)) {
       made.turnId = result.turnId;
       made.attached = result.attached;
-      made.canUndo = made.parts.some(
-        (part) => part.kind === "tool" && part.call.status === "done" && part.call.diff !== null,
-      );
       made.finishReason = result.finishReason;
       made.usage = result.usage ?? made.usage;
       const { message = "", kind = "" } = (result.error ?? {}) as {

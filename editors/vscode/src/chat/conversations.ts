@@ -31,6 +31,7 @@ export class Conversations {
   all: Conversation[] = [];
   active: Conversation | undefined;
   private opening: Promise<Conversation> | undefined;
+  private readonly takings = new Map<Conversation, Promise<boolean>>();
   /** Settled once the sessions are open again, after a restart of the server. */
   private paused: { promise: Promise<void>; end: () => void } | undefined;
 
@@ -118,9 +119,17 @@ export class Conversations {
 
   /**
    * Take over a conversation that no other window has open any more; else read it anew. Return
-   * whether it is this window's now.
+   * whether it is this window's now, with all that was said in it read.
    */
   async takeOver(conversation: Conversation): Promise<boolean> {
+    const going = this.takings.get(conversation);
+    if (going || !conversation.isElsewhere) return (await going) ?? true;
+    const taking = this.taken(conversation).finally(() => this.takings.delete(conversation));
+    this.takings.set(conversation, taking);
+    return await taking;
+  }
+
+  private async taken(conversation: Conversation): Promise<boolean> {
     const server = await this.server();
     const argument = { id: conversation.session, show: false, ...folderOf(conversation) };
     try {
@@ -129,9 +138,22 @@ export class Conversations {
     } catch (error) {
       if (kindOf(error) !== "busy") throw error;
     }
-    await conversation.load();
-    if (conversation === this.active) this.face.activated();
-    return !conversation.isElsewhere;
+    const isNew = await conversation.load();
+    const isOwn = !conversation.isElsewhere;
+    if (conversation === this.active && (isNew || isOwn)) this.face.activated();
+    return isOwn;
+  }
+
+  /** Read the conversation in sight anew if another window has it; leave one that was deleted. */
+  async readAnew(): Promise<void> {
+    const { active } = this;
+    if (!active?.isElsewhere) return;
+    try {
+      await this.takeOver(active);
+    } catch (error) {
+      if (kindOf(error) !== "notFound") throw error;
+      await this.close(active.session);
+    }
   }
 
   private drop(session: string): void {
@@ -173,7 +195,7 @@ export class Conversations {
   /** Show a session, which is opened first where it is not open. */
   async showSession(session: string, folder = currentFolder()): Promise<void> {
     const conversation = await this.resumed(session, folder);
-    if (conversation.isElsewhere) await this.takeOver(conversation);
+    await this.takeOver(conversation);
     await this.activate(conversation);
   }
 
@@ -239,6 +261,10 @@ export class Conversations {
       try {
         await whenFree(() => server.execute("aish.session.resume", argument));
       } catch (error) {
+        if (kindOf(error) === "busy") {
+          conversation.isElsewhere = true;
+          continue;
+        }
         if (kindOf(error) !== "notFound") throw error;
         // Nothing was written of it yet: one as empty takes its place.
         this.all = this.all.filter((one) => one !== conversation);

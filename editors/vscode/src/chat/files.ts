@@ -1,6 +1,6 @@
 /** The files of the workspace that a reply names. */
 import { realpath, stat } from "node:fs/promises";
-import { isAbsolute, join, relative, sep } from "node:path";
+import { isAbsolute, relative, resolve, sep } from "node:path";
 import { type Place, placesOf } from "../file_names";
 
 /** Names that are looked for at once; the page asks for no more. */
@@ -26,8 +26,8 @@ export async function findFile(target: string, folders: Folders): Promise<Place 
 }
 
 async function rootsOf({ all }: Folders): Promise<string[]> {
-  const roots = await Promise.all(all.map((root) => realpath(root).catch(() => undefined)));
-  return roots.filter((root) => root !== undefined);
+  const real = await Promise.all(all.map((root) => realpath(root).catch(() => undefined)));
+  return [...all, ...real.filter((root) => root !== undefined)];
 }
 
 async function find(
@@ -36,8 +36,10 @@ async function find(
   roots: readonly string[],
 ): Promise<Place | undefined> {
   for (const place of placesOf(target)) {
+    const named = resolve(own, place.path);
+    // A look at a name outside may be felt there: Windows connects to the server of a share.
+    if (!roots.some((root) => isWithin(named, root))) continue;
     try {
-      const named = isAbsolute(place.path) ? place.path : join(own, place.path);
       const path = await realpath(named);
       const isInside = roots.some((root) => isWithin(path, root));
       if (isInside && (await stat(path)).isFile()) return { ...place, path };

@@ -19,7 +19,7 @@ export function foldersOf(folder: string | undefined): Folders {
 /** Open a file that a reply names, at the place that it names. */
 export async function openFile(target: string, folders: Folders): Promise<void> {
   const place = await findFile(target, folders);
-  if (!place) throw new Error(`${target} is no file of this workspace, or is gone.`);
+  if (!place) throw new Error(`${target} is not a file in this workspace, or no longer exists.`);
   const at = new vscode.Position(Math.max(0, place.line - 1), Math.max(0, place.column - 1));
   const options = place.line ? { selection: new vscode.Range(at, at) } : {};
   await vscode.commands.executeCommand("vscode.open", vscode.Uri.file(place.path), options);

@@ -355,16 +355,16 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
   }
   const lines = message.content.split("\n");
   for (const past of message.commands as ({ id: string; text: string } | CommandInfo)[]) {
-    if ("risk" in past) {
-      const { line, endLine } = past;
-      found.commands.push({ ...past, line: first + line, endLine: first + endLine });
+    // It is one of very many, or holds a secret, which only a command that waits still has.
+    const known = "risk" in past ? past : waiting.find((one) => one.id === past.id);
+    if (known) {
+      const { line, endLine } = known;
+      found.commands.push({ ...known, line: first + line, endLine: first + endLine });
       continue;
     }
-    // It is one of very many, or holds a secret, which only a command that waits still has.
-    const known = waiting.find((one) => one.id === past.id);
     const at = lines.indexOf(`CMD: ${past.text}`);
     const line = first + (at < 0 ? lines.length : at);
-    found.commands.push(known ?? unjudged(`past ${past.id}`, past.text, line));
+    found.commands.push(unjudged(`past ${past.id}`, past.text, line));
   }
 }
 

@@ -28,8 +28,8 @@ const ACTIONS = new Set([
 ]);
 
 /** What a chat says that is open in another window, too. */
-const ELSEWHERE =
-  "This chat is open in another window, and shown here to be read. What you send begins a new chat; once that window is closed, it goes on in this one.";
+export const ELSEWHERE =
+  "This chat is open in another window, so it is read-only here. What you send starts a new chat. Once that window is closed, you can continue it here.";
 
 /** What can be done in a chat that is only read. */
 const READS = new Set(["findFiles", "openFile", "terminal"]);
@@ -55,11 +55,12 @@ export class ChatView implements vscode.Disposable {
   private readonly statusChanged = new vscode.EventEmitter<Status | null>();
   private readonly turnEnded = new vscode.EventEmitter<void>();
 
+  private isFocused = vscode.window.state.focused;
   /** What is only read here may have gone on in the window that the user comes from. */
   private readonly focused = vscode.window.onDidChangeWindowState(({ focused }) => {
-    const { active } = this.conversations;
-    if (!focused || !active?.isElsewhere) return;
-    this.conversations.takeOver(active).catch(warn);
+    const isReturn = focused && !this.isFocused;
+    this.isFocused = focused;
+    if (isReturn) this.conversations.readAnew().catch(warn);
   });
 
   readonly onStatus = this.statusChanged.event;
@@ -196,8 +197,8 @@ export class ChatView implements vscode.Disposable {
   private async takeOfConversation(message: Extract<FromChat, { session: string }>): Promise<void> {
     const conversation = this.conversations.of(message.session);
     if (!conversation) return;
-    if (conversation.isElsewhere && !READS.has(message.kind)) {
-      if (!(await this.conversations.takeOver(conversation))) throw new Error(ELSEWHERE);
+    if (!READS.has(message.kind) && !(await this.conversations.takeOver(conversation))) {
+      throw new Error(ELSEWHERE);
     }
     switch (message.kind) {
       case "findFiles": {
@@ -263,17 +264,20 @@ export class ChatView implements vscode.Disposable {
   /** Ask in the conversation in sight, or in the one that is named. */
   async say(text: string, session?: string, about?: About): Promise<void> {
     if (!text.trim()) return;
-    const named = this.conversations.of(session);
-    const conversation = named ? await this.owned(named) : await this.opened(text);
+    const conversation = await this.opened(text, session);
     const turnedTo = await conversation.say(text, about);
     if (turnedTo) await this.conversations.showSession(turnedTo, conversation.folder);
     if (text.trim().startsWith(":")) await this.followLine();
   }
 
-  /** Return the conversation in sight; where none can be opened, what was typed for it is kept. */
-  private async opened(text: string): Promise<Conversation> {
+  /**
+   * Return the conversation that is named, or the one in sight; where none can be opened, what was
+   * typed for it is kept.
+   */
+  private async opened(text: string, session?: string): Promise<Conversation> {
     try {
-      return await this.owned(await this.conversations.open());
+      const named = this.conversations.of(session);
+      return await this.owned(named ?? (await this.conversations.open()));
     } catch (error) {
       this.insert(text);
       throw error;
@@ -282,7 +286,7 @@ export class ChatView implements vscode.Disposable {
 
   /** Return a conversation that this window can go on with: a new one for one that is elsewhere. */
   private async owned(conversation: Conversation): Promise<Conversation> {
-    const isOwn = !conversation.isElsewhere || (await this.conversations.takeOver(conversation));
+    const isOwn = await this.conversations.takeOver(conversation);
     return isOwn ? conversation : await this.conversations.begin(conversation.folder);
   }
 
