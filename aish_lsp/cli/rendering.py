@@ -74,7 +74,12 @@ class _Item(ListItem):
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
     ) -> RenderResult:
         """Render a numbered item; rich leaves the dot out, for which a column more is made."""
-        numeral, *rest = super().render_number(console, options, number, last_number * 10)
+        shown = [*super().render_number(console, options, number, last_number * 10)]
+        if not shown:  # An item without a text.
+            yield Segment(f"{number}.".rjust(len(str(last_number * 10)) + 1))
+            yield Segment.line()
+            return
+        numeral, *rest = shown
         assert isinstance(numeral, Segment)
         yield numeral._replace(text=f"{number}. ".rjust(len(numeral.text)))
         yield from rest

@@ -48,6 +48,11 @@ def test_any_text_sends_nothing_but_text_and_its_attributes(text: str, width: in
     assert is_seen(shown.replace("\n", "").replace("\t", ""))
 
 
+def test_an_item_without_a_text_is_shown_by_its_number() -> None:
+    assert "1." in rendered("1.", 40, colours=False)
+    assert "2." in rendered("1. a\n2.", 40, colours=False)
+
+
 @given(st.text(st.sampled_from("*`#>|-1. \nab~"), max_size=60), st.data())
 def test_a_text_in_pieces_is_shown_as_the_whole_is(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
