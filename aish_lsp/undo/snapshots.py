@@ -6,7 +6,7 @@ import base64
 import json
 import stat
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
@@ -117,17 +117,19 @@ class Snapshot:
         )
 
 
-def _packed(kind: str, numbers: tuple[int, ...]) -> str:
-    return base64.b64encode(array(kind, numbers)).decode()
+def _packed(kind: str, numbers: tuple[int, ...]) -> str | list[int]:
+    try:
+        return base64.b64encode(array(kind, numbers)).decode()
+    except OverflowError:  # a time after the year 2262
+        return list(numbers)
 
 
-def _unpacked(kind: str, packed: str | list[int]) -> array[int]:
+def _unpacked(kind: str, packed: str | list[int]) -> Sequence[int]:
     # Earlier versions wrote a list, and may have been ended while a command ran.
     if isinstance(packed, list):
-        try:
-            return array(kind, packed)
-        except OverflowError as error:
-            raise ValueError("a number is too large") from error
+        if set(map(type, packed)) - {int}:
+            raise ValueError("not all that should be numbers are")
+        return packed
     numbers: array[int] = array(kind)
     numbers.frombytes(base64.b64decode(packed))
     return numbers
