@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from functools import cache
 from typing import Final
@@ -255,9 +255,14 @@ _NAMED_DELIMITERS: Final = {
 }
 
 
+def _named(name: str) -> str:
+    """Return the character that ``name`` names, or else ``name`` itself."""
+    return _NAMED_DELIMITERS.get(name.lower().removesuffix("s"), name)
+
+
 def _delimited(text: LinesRequest, found: list[Value]) -> None:
     bare = found[0].text
-    one = _NAMED_DELIMITERS.get(bare.lower().removesuffix("s"), bare)
+    one = _named(bare)
     if len(one) != 1 or one in "\\\n":
         raise Misfit("not one character")
     text.delimiter = one
@@ -284,26 +289,22 @@ def _frequent(text: LinesRequest, number: list[Value] | None = None) -> None:
     text.stages.append((TOP, f"head -n {number[0].number if number else 1}"))
 
 
-def _replaced(text: LinesRequest, *found: list[Value]) -> None:
-    old, new = (
-        _NAMED_DELIMITERS.get(one.text.lower().removesuffix("s"), one.text)
-        if one.kind == "word"
-        else one.text
-        for [one] in _single(found)
+def _replaced(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
+    was, becomes = _only(old), _only(new)
+    _put_replacement(
+        text, *(_named(one.text) if one.kind == "word" else one.text for one in (was, becomes))
     )
-    _put_replacement(text, old, new)
 
 
-def _replaced_text(text: LinesRequest, *found: list[Value]) -> None:
+def _replaced_text(text: LinesRequest, old: list[Value], new: list[Value]) -> None:
     """Replace a word that is called one: "the word comma" is no comma."""
-    old, new = (one.text for [one] in _single(found))
-    _put_replacement(text, old, new)
+    _put_replacement(text, _only(old).text, _only(new).text)
 
 
-def _single(found: Sequence[list[Value]]) -> Sequence[list[Value]]:
-    if any(len(values) != 1 for values in found):
+def _only(values: list[Value]) -> Value:
+    if len(values) != 1:
         raise Misfit("several texts")
-    return found
+    return values[0]
 
 
 def _put_replacement(text: LinesRequest, old_text: str, new_text: str) -> None:
