@@ -90,10 +90,7 @@ def fixture_calc(place: Place) -> Path:
 @pytest.fixture(name="chat")
 def fixture_chat(bench: Workbench, calc: Path) -> Chat:
     del calc
-    chat = bench.chat()
-    bench.command("aish: New Chat")
-    chat.frame.locator(".welcome").wait_for()
-    return chat
+    return bench.new_chat()
 
 
 def edits(chat: Chat) -> Any:
@@ -143,8 +140,7 @@ def test_a_question_of_another_chat_is_told_of_and_shown(
     bench: Workbench, chat: Chat, calc: Path
 ) -> None:
     edits(chat)
-    bench.command("aish: New Chat")
-    chat.frame.locator(".welcome").wait_for()
+    bench.new_chat()
     assert chat.frame.locator(".question").count() == 0
     bench.press("Show")
     chat.frame.locator(".question").get_by_role("button", name="Accept").click()
@@ -156,8 +152,7 @@ def test_calls_of_one_id_in_two_chats_are_asked_about_each_in_its_own(
     bench: Workbench, chat: Chat, calc: Path
 ) -> None:
     edits(chat)
-    bench.command("aish: New Chat")
-    chat.frame.locator(".welcome").wait_for()
+    bench.new_chat()
     edits(chat)
     chat.frame.locator(".question").get_by_role("button", name="Reject").click()
     chat.ended()

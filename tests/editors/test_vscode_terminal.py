@@ -30,10 +30,7 @@ def fixture_bench(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(name="chat")
 def fixture_chat(bench: Workbench) -> Chat:
-    chat = bench.chat()
-    bench.command("aish: New Chat")
-    chat.frame.locator(".welcome").wait_for()
-    return chat
+    return bench.new_chat()
 
 
 def to_terminal(chat: Chat) -> Any:
