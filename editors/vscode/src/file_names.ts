@@ -57,8 +57,10 @@ export function fileNamesIn(text: string, isWhole = false): FileName[] {
   }
   for (const { 0: word, index } of text.matchAll(WORD)) {
     if (found.length >= MOST) break;
-    if (word.length > LONGEST || word.includes("://")) continue;
+    if (word.length > LONGEST) continue;
     const [name, skipped] = trimmed(word);
+    // Node names its modules by their addresses.
+    if (name.includes("://") && !name.startsWith("file:///")) continue;
     const numbered = NUMBERED.exec(name)?.[0];
     if (numbered) add(found, numbered, index + skipped);
     if (numbered !== name) add(found, name, index + skipped);

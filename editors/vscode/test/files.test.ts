@@ -61,6 +61,9 @@ test("a name in a text is found, with the place that stands behind it", async ()
     "    at g (src/a.py:10:5)": "src/a.py:10:5",
     " --> src/a.py:3:5": "src/a.py:3:5",
     [`${own}/src/a.py:3: in f`]: `${own}/src/a.py:3`,
+    [`    at file://${own}/src/a.py:12:3`]: `file://${own}/src/a.py:12:3`,
+    [`    at async f (file://${own}/src/(b)%20c.ts?v=1:12:3)`]: `file://${own}/src/(b)%20c.ts?v=1:12:3`,
+    [`file://${own}/src/a.py:12`]: `file://${own}/src/a.py:12`,
     "app: src/[id].tsx": "src/[id].tsx",
     "(src/[id].tsx)": "src/[id].tsx",
     "a:b.txt": "a:b.txt",
@@ -79,7 +82,8 @@ test("what is no file of the folder is none, whatever it looks like", async () =
     "../outside/secret.txt and src/../../outside/secret.txt",
     `${outside}/secret.txt`,
     "out.txt out/secret.txt",
-    `file://${own}/src/a.py command:workbench.action.quit`,
+    `file://${outside}/secret.txt:1:2 file://${own}/../outside/secret.txt command:quit`,
+    `file://host${own}/src/a.py:1 xfile://${own}/src/a.py file:///%00/a.py file:///%2F/a.py`,
     `${"x/".repeat(2048)}a.py`,
     "src/a.py\0",
     "(((((( :::: .... ]]]] {",
@@ -93,11 +97,10 @@ test("a target is a file within the folders, links followed, else nothing", asyn
   assert.deepEqual(await at("src/a.py:999999"), { path, line: 999999, column: 0 });
   assert.deepEqual(await at("in/a.py:2:7"), { path, line: 2, column: 7 });
   assert.deepEqual(await at("src/../src/a.py"), { path, line: 0, column: 0 });
-  assert.deepEqual(await at("src/(b) c.ts"), {
-    path: join(own, "src/(b) c.ts"),
-    line: 0,
-    column: 0,
-  });
+  const blanks = { path: join(own, "src/(b) c.ts"), line: 0, column: 0 };
+  assert.deepEqual(await at("src/(b) c.ts"), blanks);
+  const frame = `file://${own}/src/(b)%20c.ts?v=1:12:3`;
+  assert.deepEqual(await at(frame), { ...blanks, line: 12, column: 3 });
   assert.deepEqual(await at("notes:3"), { path: join(own, "notes:3"), line: 0, column: 0 });
   assert.deepEqual(await at(join(other, "src/a.py")), {
     path: join(other, "src/a.py"),

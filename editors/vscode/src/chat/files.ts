@@ -1,6 +1,7 @@
 /** The files of the workspace that a reply names. */
 import { realpath, stat } from "node:fs/promises";
 import { isAbsolute, relative, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
 import { type Place, placesOf } from "../file_names";
 
 /** Names that are looked for at once; the page asks for no more. */
@@ -35,11 +36,13 @@ async function find(
   own: string,
   roots: readonly string[],
 ): Promise<Place | undefined> {
-  for (const place of placesOf(target)) {
-    const named = resolve(own, place.path);
-    // A look at a name outside may be felt there: Windows connects to the server of a share.
-    if (!roots.some((root) => isWithin(named, root))) continue;
+  const isAddress = target.startsWith("file://");
+  // A module's version, as bundlers write it, is no part of its name.
+  for (const place of placesOf(isAddress ? target.replace(/\?[^:]*/, "") : target)) {
     try {
+      const named = isAddress ? fileURLToPath(place.path) : resolve(own, place.path);
+      // A look at a name outside may be felt there: Windows connects to the server of a share.
+      if (!roots.some((root) => isWithin(named, root))) continue;
       const path = await realpath(named);
       const isInside = roots.some((root) => isWithin(path, root));
       if (isInside && (await stat(path)).isFile()) return { ...place, path };
