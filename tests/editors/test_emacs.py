@@ -23,7 +23,7 @@ from lsprotocol import types
 
 pytestmark = pytest.mark.editor
 
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 
 PACKAGE = Path(__file__).resolve().parents[2] / "editors" / "emacs" / "aish.el"
 
@@ -36,7 +36,8 @@ CLEAN = ["-q", "--no-splash"]
 #: only presses keys has it wait.
 QUIET = (
     "(progn (setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)"
-    " (require 'jsonrpc) (setq jsonrpc-default-request-timeout 60 eglot-sync-connect t))"
+    " (require 'jsonrpc) (setq jsonrpc-default-request-timeout 180"
+    " eglot-connect-timeout 180 eglot-sync-connect t))"
 )
 
 
@@ -164,6 +165,7 @@ STATE = """
 (list (buffer-string)
       (and (active-minibuffer-window)
            (with-current-buffer (window-buffer (active-minibuffer-window)) (buffer-string)))
+      (list (window-list) (buffer-list))
       (with-current-buffer "*Messages*" (buffer-string)))
 """
 

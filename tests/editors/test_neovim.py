@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 pytestmark = pytest.mark.editor
 
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 
 #: Of positions, as the server and this editor agree.
 ENCODING = types.PositionEncodingKind.Utf8

@@ -18,7 +18,7 @@ from editor_parts import CONVERSATION, Place, blocks
 
 pytestmark = pytest.mark.editor
 
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 
 PLUGIN = Path(__file__).resolve().parents[2] / "editors" / "vim"
 
@@ -65,7 +65,7 @@ class Vim:
         """Wait until something has happened."""
         end = time.monotonic() + TIMEOUT
         while not happened():
-            assert time.monotonic() < end, f"waited for: {what}\n{self.printed[-4000:]!r}"
+            assert time.monotonic() < end, f"waited for: {what}\n{self.printed[-1500:]!r}"
             time.sleep(0.05)
 
     def until_shown(self, text: str) -> None:
