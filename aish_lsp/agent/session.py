@@ -383,7 +383,8 @@ class Session:
     def _suggest(
         self, found: FoundCommand, turn_id: str, command_id: str | None, number: int = 0
     ) -> CommandInfo:
-        verdict, obstacle = self._judge(found)
+        acts_alone = self.pursuit is not None and self.pursuit.acts_alone
+        verdict, obstacle = self._judge(found, self.workspace.root if acts_alone else None)
         return self.commands.add(
             found, turn_id, verdict, command_id=command_id, number=number, obstacle=obstacle
         )
@@ -392,11 +393,13 @@ class Session:
         """Return an earlier suggestion with the risk that it has now; it does not wait again."""
         return info_of(found, command_id, *self._judge(found))
 
-    def _judge(self, found: FoundCommand) -> tuple[Verdict, str]:
-        """Return the risk of a suggestion, and why its shell cannot be used, if so."""
+    def _judge(self, found: FoundCommand, kept: Path | None = None) -> tuple[Verdict, str]:
+        """Return the risk of a suggestion, and why its shell cannot be used, if so.
+
+        ``kept`` is as for ``classify``.
+        """
         shell, obstacle = self.workspace.shell_for(found.shell)
-        work_tree = self.workspace.root if self.pursuit and self.pursuit.acts_alone else None
-        return self.workspace.judge(found.text, shell=shell, kept=work_tree), obstacle
+        return self.workspace.judge(found.text, shell=shell, kept=kept), obstacle
 
     def offer_unconfined(self, found: FoundCommand, folder: Path, shell: str) -> CommandInfo:
         """Suggest a command that ran in ``folder`` again, this time without confinement."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -380,12 +381,15 @@ async def said(caller: Caller, params: SessionHistory) -> Answer[History]:
         for message in caller.session.conversation.messages
         if message.exchange and loaded.id == caller.session.id
     }
-    messages = _with_risks(_with_titles(history(loaded, asked)), caller.session)
+    messages = await _with_risks(_with_titles(history(loaded, asked)), caller.session)
     return Answer(History(messages), page)
 
 
-def _with_risks(messages: list[HistoryMessage], session: Session) -> list[HistoryMessage]:
-    """Return messages whose newest commands are judged: a long session has thousands."""
+async def _with_risks(messages: list[HistoryMessage], session: Session) -> list[HistoryMessage]:
+    """Return messages whose newest commands are judged: a long session has thousands.
+
+    What else there is to do has its turn after each message: all together take half a second.
+    """
     left = _JUDGED
     for at, message in reversed([*enumerate(messages)]):
         if commands := message.commands[:left]:
@@ -394,6 +398,7 @@ def _with_risks(messages: list[HistoryMessage], session: Session) -> list[Histor
             infos = {id_: to_wire(session.judged(one, id_)) for id_, one in found.items()}
             shown = tuple(infos.get(one["id"], one) for one in message.commands)
             messages[at] = dataclasses.replace(message, commands=shown)
+            await asyncio.sleep(0)
     return messages
 
 

@@ -203,6 +203,21 @@ class Records:
         others = stack if kind == "undo" else []
         return next(reversed(own or others), [])
 
+    def is_last(self, group: Group, name: str) -> bool:
+        """Return whether ``group`` is the last of all, and called ``name`` or a redo of that."""
+        last = ""
+        reverted: dict[str, str] = {}
+        for one in self._groups():
+            last = one[-1][1].group
+            reverted[last] = one[-1][1].of
+        called = group[-1][1].group if group else ""
+        if called != last:
+            return False
+        # A redo reverted an undo, which reverted the command or an earlier redo of it.
+        while undo := reverted.get(called):
+            called = reverted.get(undo, "")
+        return called == name
+
     def _groups(self) -> list[Group]:
         """Return all groups, the oldest first."""
         groups: list[Group] = []

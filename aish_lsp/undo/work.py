@@ -220,9 +220,7 @@ class Worker:
         with self._records() as records:
             self._settle(records)
             group = records.next_group(kind, session)
-            if named and any(
-                not one or one[-1][1].group != named for one in (group, records.last_group())
-            ):
+            if named and not records.is_last(group, named):
                 raise NotFound(_NOT_LAST)
             if not group:
                 self._git()  # Where there can be no undo, that is why.

@@ -85,6 +85,22 @@ async def test_what_is_named_is_undone_only_if_it_came_last(repository: Path) ->
         assert (repository / "kept.txt").read_text() == "one\n"
 
 
+async def test_what_is_named_is_undone_again_after_each_redo(repository: Path) -> None:
+    kept = repository / "kept.txt"
+    async with Client() as client:
+        await client.initialize(repository)
+        first = await run(client, "echo one > kept.txt")
+        second = await run(client, "echo two > kept.txt")
+        for _ in range(3):
+            undone = await client.command_result("aish.undo", {"id": second["commandId"]})
+            assert (undone["restored"], kept.read_text()) == (["kept.txt"], "one\n")
+            await client.command_result("aish.redo")
+            assert kept.read_text() == "two\n"
+        with pytest.raises(RpcError, match="others were made after them"):
+            await client.command_result("aish.undo", {"id": first["commandId"]})
+        assert kept.read_text() == "two\n"
+
+
 async def test_what_is_named_is_not_undone_from_a_session_that_did_something_else(
     repository: Path,
 ) -> None:
