@@ -125,12 +125,13 @@ class ChatSections:
             Whether an earlier server never finished what it was writing.
         """
         async with self.lock:
-            text = await self._writer.text()
+            # The editor may have read the file before its last heading was written.
+            text = await self._writer.text_as_written()
             if not has_begun:
                 for remark in left_behind(text, jobs.__contains__):
                     self._writer.withdraw(remark)
                 await self._writer.flush()
-                text = await self._writer.text()
+                text = await self._writer.text_as_written()
             heading = open_heading(text)
             fence = open_fence("\n".join(lines_of(text)[:heading]))
             # What was cut off may have left a code block open; above a heading, an output's.

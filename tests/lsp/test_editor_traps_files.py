@@ -291,6 +291,27 @@ async def test_send_is_offered_in_a_chat_that_was_just_loaded(
         await progress_is_over(client)
 
 
+async def test_one_heading_is_open_where_the_editor_loaded_the_file_before_it_was_written(
+    folder: Path, model: PacedModel
+) -> None:
+    async with Client() as client:
+        editor = TrapEditor(client)
+        await client.initialize(folder, capabilities=NO_EDITS)
+        await editor.open()
+        await editor.type("how?\n")
+        before = editor.text
+        await client.command_result("aish.chat.send")
+        await answer(model, "One. ", "Two.")
+        await editor.writes(whole, "the reply")
+        await editor.reload(f"{before}{REPLY.removesuffix(HEADING)}\n")
+        await client.command_result("aish.run", {"text": "echo ran"})
+        await editor.writes(lambda text: "> exit 0" in text, "the output")
+        output = "\n\n````console\n$ echo ran\nran\n````\n\n> exit 0"
+        assert editor.file.startswith(before + REPLY.removesuffix(HEADING) + output)
+        assert editor.file.endswith(HEADING)
+        assert editor.file.count(HEADING) == 2
+
+
 @pytest.mark.parametrize("capabilities", [KATE, CAPABILITIES], ids=["kate", "says that it can"])
 async def test_a_chat_that_is_never_shown_holds_nothing_up(
     folder: Path, model: PacedModel, capabilities: dict[str, Any]

@@ -120,12 +120,15 @@ class TrapEditor(Editor):
             "textDocument/didSave", {"textDocument": {"uri": self.path.as_uri()}}
         )
 
-    async def reload(self, *, as_range: bool = False) -> None:
-        """Load the file in place of the buffer; tell it ``as_range``, as Kate, or whole, as ALE."""
+    async def reload(self, read: str | None = None, *, as_range: bool = False) -> None:
+        """Load the file in place of the buffer; tell it ``as_range``, as Kate, or whole, as ALE.
+
+        ``read`` is what the file held when it was read, if not what it holds.
+        """
         if as_range:
             await self.replace_all(self.file)
             return
-        self.text = self.file
+        self.text = self.file if read is None else read
         self.version += 1
         at = {"uri": self.path.as_uri(), "version": self.version}
         change = {"textDocument": at, "contentChanges": [{"text": self.text}]}
