@@ -16,6 +16,7 @@ from aish_lsp.shell.risk.data import UNKNOWN, table
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
 from aish_lsp.shell.risk.review import UNSEEN, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
+from aish_lsp.shell.risk.sed import sed
 from aish_lsp.shell.risk.values import Input, text_of
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
@@ -23,7 +24,13 @@ Handler = Callable[[Review, Sequence[str], Input], bool]
 _NAMES: Final = table("names")
 _SHELLS: Final = frozenset(_NAMES["shells"])
 _BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
-_SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
+_SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O"})
+#: Long options of bash, which may begin with one dash, too: they name a file that is run first, or
+#: run nothing.
+_RUN_FIRST: Final = frozenset({"rcfile", "init-file"})
+_RUN_NOTHING: Final = frozenset(
+    {"login", "noediting", "noprofile", "norc", "posix", "restricted", "verbose"}
+)
 #: They send what they are given to another machine.
 SENDERS: Final = frozenset(_NAMES["senders"])
 
@@ -36,10 +43,16 @@ def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
         word = words[at]
         if word in {"--version", "--help"} and len(words) == 2:
             return True
-        if word[:2] != "--" and word[0] == "-":
+        long = word.lstrip("-")
+        if long in _RUN_FIRST:
+            _script(review, "".join(words[at + 1 : at + 2]))
+        elif word[:2] == "--" and long not in _RUN_NOTHING:
+            review.caution(f"may run another script: {word[:60]}")
+        elif word[0] == "-" and long not in _RUN_NOTHING:
             from_text = from_text or "c" in word
             from_input = from_input or "s" in word
-        at += 2 if word in _SHELL_VALUES or (word[:1] == "-" and word[-1] in "oO") else 1
+        takes_next = long in _RUN_FIRST or word in _SHELL_VALUES
+        at += 2 if takes_next or (word[:1] == "-" and word[-1] in "oO") else 1
     rest = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
@@ -315,6 +328,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
     **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
     "git": git,
+    **dict.fromkeys(("sed", "gsed"), sed),
     "trap": trap,
     "alias": alias,
     **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
