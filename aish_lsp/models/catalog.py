@@ -299,7 +299,7 @@ class _Known:
 
 _OFFLINE_NOTICE = (
     "The built-in offline model answers, because no other is connected: no model server was found,"
-    " and no provider's key is in use. Type `:model add` to connect one."
+    " and no provider's key is in use. `:model add` connects one."
 )
 
 

@@ -216,8 +216,8 @@ class Capability:
             return
         if self.capable and error.data.get("status") in _DENIED:
             self._notices.append(
-                f"Tokens are only estimated for model {self._model!r}: {error.message} "
-                "To stop asking the server for counts, set `tokenize.use_endpoint` to false."
+                f"Tokens are only estimated for model {self._model!r}: its server refuses to count"
+                f" them (HTTP {error.data['status']}); `tokenize.use_endpoint` stops asking."
             )
         self.give_up(error.message)
 

@@ -409,7 +409,9 @@ def _with_titles(messages: list[HistoryMessage]) -> list[HistoryMessage]:
     def titled(call: Mapping[str, Any]) -> Mapping[str, Any]:
         server, name = parts_of(call["name"])
         result = results.get(call["id"])
-        status = "denied" if result is None else "done"
+        is_edit = not server and name in ("edit_file", "write_file")
+        # The title of a change that was made follows from its result.
+        status = "denied" if result is None or is_edit else "done"
         made = (server or OWN_TOOLS, name, call["arguments"])
         return {**call, "title": call_title(*made, status, result or "")}
 

@@ -84,6 +84,7 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         chat.ask("which folder am i in")
         assert "offline" in chat.last
         bench.command("aish: New Chat")
+        chat.box.fill("why?")
         chat.frame.get_by_role("button", name="Connect a model").first.click()
         choose(bench, "A server at an address")
         title(bench, "The address of a server")
@@ -98,8 +99,10 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         choose(bench, "large-one")
         toast = bench.page.locator(".notification-toast", has_text="Hello from large-one.")
         toast.wait_for()
-        # What was said is still there, and the model answers now.
+        # The chat is as it was, and the model answers now.
         chat = bench.chat()
+        assert chat.box.input_value() == "why?"
+        assert chat.exchanges.count() == 0
         chat.ask("why?")
         assert "Hello from large-one." in chat.last
         # The key outlasts the window, and is in no file of ours.

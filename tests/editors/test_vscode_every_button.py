@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ import vscode_rows_window as window
 from editor_parts import Place
 from fault_server import Peer, Request, chunk_of, served
 from vscode_controls import controls
-from vscode_hands import CALC, Day, Row, button, palette, sees, shows, then
+from vscode_hands import CALC, STARTS, Day, Row, button, palette, sees, shows, then
 from vscode_parts import missing, opened, package
 
 pytestmark = [
@@ -151,7 +152,10 @@ def prepare(place: Place) -> None:
         " from aish_lsp.__main__ import main; main()"
     )
     program = place.programs / "aish-lsp"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
+    program.write_text(
+        f"#!/bin/sh\necho $$ >> {shlex.quote(str(program.with_name(STARTS)))}\n"
+        f'exec {sys.executable} -c "{code}" "$@"\n'
+    )
 
 
 def walk(day: Day, rows: tuple[Row, ...]) -> None:

@@ -144,6 +144,9 @@ def test_an_edit_is_a_diff_with_a_link_and_is_undone_once(
     assert edit.locator(".added").inner_text().strip() == "+a + b"
     edit.locator(".title a.file").click()
     wait_for_line(bench, "sum.py", 1)
+    # Also after a restart.
+    bench.load()
+    chat = bench.chat()
     undo = chat.exchanges.last.get_by_role("button", name="Undo its changes")
     undo.click()
     bench.until("the file as it was", lambda: sums.read_text() == "a - b\n")

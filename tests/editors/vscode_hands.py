@@ -271,6 +271,9 @@ def row(text: str, action: str) -> Step:
     return press
 
 
+#: A file beside the program, with a line for each time that it was started.
+STARTS = "starts"
+
 CHOICES = "Which model should answer?"
 MODELS = "The model that answers in this chat"
 CHAT = ".part.sidebar .composite.title"

@@ -202,7 +202,7 @@ class Workbench:
                 row.wait_for(timeout=3000)
             except playwright.TimeoutError:
                 # What has the focus may have gone meanwhile, and the key with it.
-                self.page.locator(".part.editor").click(position={"x": 300, "y": 400})
+                self.page.locator(".part.titlebar").click(position={"x": 200, "y": 10})
                 self.page.keyboard.press("Escape")
                 return False
             return True

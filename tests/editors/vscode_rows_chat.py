@@ -245,7 +245,11 @@ TABS = (
         then(NEW, ask("the second"), click(".tab", "the second", button="middle")),
         lacks(".tab", "the second"),
     ),
-    Row("chat.ts: :help", then(NEW, button(":help")), then(box(":help"), fill(""))),
+    Row(
+        "chat.ts: how much disk space is left?",
+        then(NEW, button("how much disk space is left?")),
+        then(box("how much disk space is left?"), fill("")),
+    ),
     Row(
         "chat.ts: what are the ten largest files here?",
         button("what are the ten largest files here?"),

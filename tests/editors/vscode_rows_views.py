@@ -76,6 +76,7 @@ def in_walkthrough(name: str) -> Step:
     )
 
 
+HIDDEN = other("View: Hide Panel")
 MOVED = then(top("Select a Destination for the View"), ESCAPE)
 LISTED = top("Choose a chat, or type words")
 GOAL = top("What should be reached?")
@@ -131,9 +132,9 @@ PLACES = (
         lambda day: day.page.get_by_role("button", name="Remember something").click(),
         then(top("What should be remembered"), ESCAPE),
     ),
-    Row("command aish.showMemory", palette("Show the Memory"), sees(MEMORY)),
-    Row("view/title aish.showTools", title(CHAT, "Show the Tools"), sees(TOOLS)),
-    Row("command aish.showTools", palette("Show the Tools"), sees(TOOLS)),
+    Row("command aish.showMemory", then(HIDDEN, palette("Show the Memory")), sees(MEMORY)),
+    Row("view/title aish.showTools", then(HIDDEN, title(CHAT, "Show the Tools")), sees(TOOLS)),
+    Row("command aish.showTools", then(HIDDEN, palette("Show the Tools")), sees(TOOLS)),
     Row("command aish.searchChats", palette("Show Chats"), LISTED),
     Row(
         "chats.ts: Rename…",
@@ -233,7 +234,11 @@ MEMORIES = (
         row("The tests run by make.", "Drop"),
         misses(IN_PANEL, "The tests run by make."),
     ),
-    Row("command aish.reviewMemory", palette("Find What Is Worth"), sees(IN_PANEL, "To review")),
+    Row(
+        "command aish.reviewMemory",
+        then(misses(IN_PANEL, "To review"), palette("Find What Is Worth")),
+        sees(IN_PANEL, "To review"),
+    ),
     Row(
         "view/title aish.memory.refreshView",
         then(remembered_elsewhere, title(MEMORY, "Refresh")),
@@ -241,12 +246,26 @@ MEMORIES = (
     ),
 )
 
+
+def another_server(day: Day) -> None:
+    """Name one more server of tools."""
+    with day.place.config.open("a") as config:
+        config.write('\n[tools.servers.another]\ncommand = ["true"]\n')
+
+
 TOOLS_SHOWN = (
     Row(
-        "view/item/context aish.tools.connectItem",
+        "view/item/context aish.tools.disconnectItem",
         then(
-            palette("Show the Tools"), other("View: Toggle Maximized Panel"), row("real", "Connect")
+            # The first question connects the servers of tools.
+            then(NEW, ask("hello"), palette("Show the Tools")),
+            then(other("View: Toggle Maximized Panel"), row("real", "Disconnect")),
         ),
+        misses(IN_PANEL, "real ready"),
+    ),
+    Row(
+        "view/item/context aish.tools.connectItem",
+        then(misses(IN_PANEL, "confirm"), row("real", "Connect")),
         sees(IN_PANEL, "confirm"),
     ),
     Row(
@@ -282,13 +301,8 @@ TOOLS_SHOWN = (
     ),
     Row(
         "view/title aish.tools.refreshView",
-        title(TOOLS, "Refresh"),
-        sees(IN_PANEL, "look"),
-    ),
-    Row(
-        "view/item/context aish.tools.disconnectItem",
-        row("real", "Disconnect"),
-        then(misses(IN_PANEL, "look"), other("View: Toggle Maximized Panel")),
+        then(another_server, title(TOOLS, "Refresh")),
+        then(sees(IN_PANEL, "another"), other("View: Toggle Maximized Panel")),
     ),
 )
 

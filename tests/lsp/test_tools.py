@@ -152,6 +152,27 @@ async def test_the_client_is_asked_about_the_code(place: Place, answer: Any, tol
     assert result["text"] == "I see."
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(yes, "Edited main.py, +1 \N{MINUS SIGN}1"), (lambda _params: None, "Did not edit main.py")],
+    ids=["accepted", "refused"],
+)
+async def test_a_history_says_whether_an_edit_was_made(
+    place: Place, answer: Any, told: str
+) -> None:
+    arguments = {"path": "main.py", "old": "old", "new": "new"}
+    (place.folder / "main.py").write_text("old\n")
+    model = Model(CALL | {"function": {"name": "edit_file", "arguments": json.dumps(arguments)}})
+    async with FaultServer(model) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = answer
+            await client.initialize(place.folder)
+            await ask(client, "Change @main.py please", "t")
+            past = await client.command_result("aish.session.history", {})
+    assert past["turns"][1]["toolCalls"][0]["title"] == told
+
+
 async def test_a_file_that_is_open_under_another_name_is_changed_in_the_editor(
     place: Place,
 ) -> None:

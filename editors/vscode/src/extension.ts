@@ -313,9 +313,16 @@ class Extension implements vscode.Disposable {
   }
 
   private async restart(): Promise<void> {
-    await this.stop();
-    await this.server();
-    await this.chat.conversations.goOn();
+    const { conversations } = this.chat;
+    // What is asked meanwhile is sent once the sessions are open again.
+    conversations.pause();
+    try {
+      await this.stop();
+      await this.server();
+      await conversations.goOn();
+    } finally {
+      conversations.unpause();
+    }
   }
 
   async stop(): Promise<void> {

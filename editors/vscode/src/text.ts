@@ -19,6 +19,11 @@ function codeOf(character: string): string {
   return `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
 }
 
+/** Return a message of the server's that names a button for what is typed elsewhere. */
+export function inVsCode(message: string): string {
+  return message.replaceAll("`:model add`", "“Connect a Model…”");
+}
+
 /** Return a number of tokens in few characters: `950`, `1.2k`, `34k`. */
 export function short(count: number): string {
   if (count < 1000) return String(count);

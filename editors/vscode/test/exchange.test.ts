@@ -70,21 +70,22 @@ test("an edit is shown as its lines, those that come and those that go told apar
     arguments: "{}",
     status: "done",
     title: "Edited a.py",
-    result: "Edited.",
+    result: "Changed a.py: 1 line added, 1 removed. It is open in the editor.",
   } as const;
   view.take([{ ...call, ...more, diff: "  a\n- b\n+ c" }]);
   const edit = view.element.querySelector(".tool");
   assert.equal(edit?.querySelector(".added")?.textContent, "+ c\n");
   assert.equal(edit.querySelector(".removed")?.textContent, "- b\n");
+  assert.equal(edit.querySelector(".note")?.textContent, "It is open in the editor.");
 });
 
-test("how a call and a step ended is an icon beside its word, and no sign that is read aloud", () => {
+test("how a call ended is an icon beside its title, and no sign that is read aloud", () => {
   const view = shown({});
   const call = { kind: "tool", callId: "t", server: "aish", name: "x", arguments: "{}" } as const;
   for (const status of ["pending", "running", "done", "failed", "denied"] as const) {
     view.take([{ ...call, status, title: "Looked", result: null, diff: null }]);
     const summary = view.element.querySelector("summary");
-    assert.equal(summary?.textContent, ` Looked ${status}`);
+    assert.equal(summary?.textContent, " Looked");
     assert.equal(summary.querySelectorAll('.icon[aria-hidden="true"] svg').length, 1);
   }
 });

@@ -264,6 +264,25 @@ test("an edit of an earlier session shows its lines, any other call its argument
   assert.deepEqual(diffs, ["-a\n-b\n+c", null, null, null]);
 });
 
+test("an edit of an earlier session can be undone if it was made", () => {
+  const edit = { id: "t", name: "edit_file", title: "a.py" };
+  const known = JSON.stringify({ path: "a.py", old: "a\n", new: "b\n" });
+  const found = (result: string): [boolean | undefined, string | undefined] => {
+    const [made] = fromHistory(
+      [
+        message("user", "how?", { n: 1, turnId: "t1" }),
+        message("assistant", "", { toolCalls: [{ ...edit, arguments: known }] }),
+        message("tool", result, { toolCallId: "t" }),
+      ],
+      [],
+    );
+    const [part] = made?.parts ?? [];
+    return [made?.canUndo, part?.kind === "tool" ? part.call.status : undefined];
+  };
+  assert.deepEqual(found("Changed a.py: 1 line added, 1 removed."), [true, "done"]);
+  assert.deepEqual(found("The user refused this change of a.py."), [false, "denied"]);
+});
+
 test("a command of an earlier session is what it was: its risk, and its place in the replies", () => {
   const past: CommandInfo = {
     ...COMMAND,

@@ -60,7 +60,7 @@ def test_that_only_the_offline_model_answers_is_told_once_a_day(
     told = "no model server was found"
     question = ("ask", "How do I run the tests?", "--workspace", str(project))
     first, second = (run(environment, *question) for _ in range(2))
-    assert "Type `aish-lsp setup` to connect one" in first.stderr
+    assert "`aish-lsp setup` connects one" in first.stderr
     assert second.stderr == ""
     assert first.stdout == second.stdout
     assert first.stdout.count("\n") == 2

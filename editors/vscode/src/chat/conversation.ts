@@ -16,6 +16,7 @@ import {
   exchange,
   fold,
   fromHistory,
+  hasChanged,
   isJudged,
   joined,
   newRun,
@@ -50,7 +51,7 @@ export class Conversation {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    readonly session: string,
+    public session: string,
     readonly folder: string,
     private readonly server: () => Promise<Server>,
     private readonly send: (message: ToWebview) => void,
@@ -99,10 +100,10 @@ export class Conversation {
   private async ask(prompt: string, about: About): Promise<void> {
     const made = this.begin(prompt, { replaces: about.range !== undefined });
     this.about.set(made.key, about);
-    const argument = { prompt, ...this.place, ...about } as never;
-    await this.follow(made, (server, onEvent, token) =>
-      server.stream<"aish.ask", AskResult>("aish.ask", argument, onEvent, token),
-    );
+    await this.follow(made, (server, onEvent, token) => {
+      const argument = { prompt, ...this.place, ...about } as never;
+      return server.stream<"aish.ask", AskResult>("aish.ask", argument, onEvent, token);
+    });
   }
 
   /** Ask an exchange again: its old answer is no longer sent. */
@@ -129,11 +130,10 @@ export class Conversation {
 
   async pursue(goal: string, allowCaution: boolean): Promise<void> {
     const made = this.begin(goal, { isGoal: true });
-    const argument = { ...this.place, goal, allowCaution };
     await this.follow(made, (server, onEvent, token) =>
       server.stream<"aish.norris.start", NorrisResult>(
         "aish.norris.start",
-        argument,
+        { ...this.place, goal, allowCaution },
         onEvent,
         token,
       ),
@@ -202,12 +202,7 @@ export class Conversation {
       this.flush();
       made.state = "ended";
       // What broke off may have changed files, too.
-      made.canUndo =
-        !made.isGoal &&
-        made.turnId !== null &&
-        made.parts.some(
-          (part) => part.kind === "tool" && part.call.status === "done" && part.call.diff !== null,
-        );
+      made.canUndo = hasChanged(made);
       for (const run of Object.values(made.runs)) if (run.state === "running") run.state = "ended";
       this.going.delete(made.key);
       source.dispose();

@@ -266,9 +266,9 @@ export class Conversations {
           continue;
         }
         if (kindOf(error) !== "notFound") throw error;
-        // Nothing was written of it yet: one as empty takes its place.
-        this.all = this.all.filter((one) => one !== conversation);
-        if (this.active === conversation) this.active = undefined;
+        // Nothing was written of it yet: what is asked in it goes to a new session.
+        const fresh = { show: false, ...folderOf(conversation) };
+        conversation.session = (await server.execute("aish.session.new", fresh)).id;
       }
     }
     const next = this.active ?? this.all.at(-1);

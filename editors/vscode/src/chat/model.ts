@@ -319,6 +319,16 @@ function resolveRuns(exchanges: Exchange[], message: HistoryMessage): void {
   }
 }
 
+/** What the result of a change begins with that was made: its title says as much. */
+export const CHANGED = /^(?:Changed|Made) .*?(?:removed|lines?\))\.\s*/;
+
+/** Return whether a reply changed files by a call that can be undone. */
+export function hasChanged({ turnId, isGoal, parts }: Exchange): boolean {
+  const isChange = (part: Part): boolean =>
+    part.kind === "tool" && part.call.status === "done" && CHANGED.test(part.call.result ?? "");
+  return turnId !== null && !isGoal && parts.some(isChange);
+}
+
 type PastCall = { id: string; name: string; arguments: string; title: string };
 
 function addReply(found: Exchange, message: HistoryMessage, waiting: readonly CommandInfo[]): void {
@@ -326,8 +336,11 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
     const part = found.parts.find(
       (one) => one.kind === "tool" && one.call.callId === message.toolCallId,
     );
-    if (part?.kind === "tool")
-      part.call = { ...part.call, status: "done", result: message.content };
+    if (part?.kind !== "tool") return;
+    // The log has no status: a change that was not made says so in its result.
+    const isMade = part.call.diff === null || CHANGED.test(message.content);
+    part.call = { ...part.call, status: isMade ? "done" : "denied", result: message.content };
+    found.canUndo = hasChanged(found);
     return;
   }
   found.model = message.model ?? found.model;

@@ -25,6 +25,7 @@ import type {
   SaveRequest,
   Status,
 } from "../protocol";
+import { inVsCode } from "../text";
 import { explicitSettings } from "./settings";
 
 /** The oldest server that this extension speaks to. */
@@ -313,7 +314,7 @@ export function isCancelled(error: unknown): boolean {
 
 /** Return what an error says to the user. */
 export function messageOf(error: unknown): string {
-  if (error instanceof Error) return error.message;
+  if (error instanceof Error) return inVsCode(error.message);
   return String(error);
 }
 

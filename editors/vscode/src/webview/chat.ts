@@ -183,7 +183,7 @@ class Chat {
         {},
         example("what are the ten largest files here?"),
         example("which process listens on port 8080?"),
-        example(":help"),
+        example("how much disk space is left?"),
       ),
     );
   }

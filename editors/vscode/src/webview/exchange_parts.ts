@@ -1,7 +1,7 @@
 /** The parts of a reply that are no text: calls of tools, steps of a goal, notices. */
-import type { Part } from "../chat/model";
+import { CHANGED, type Part } from "../chat/model";
 import type { StepEvent, ToolEvent } from "../protocol";
-import { visible } from "../text";
+import { inVsCode, visible } from "../text";
 import { h } from "./dom";
 import { icon, type IconName } from "./icons";
 import { markdown } from "./markdown";
@@ -15,7 +15,11 @@ export function otherPart(part: Part): HTMLElement {
     case "step":
       return stepPart(part.step);
     case "notice":
-      return h("div", { class: `notice ${part.level}`, role: "note" }, markdown(part.message));
+      return h(
+        "div",
+        { class: `notice ${part.level}`, role: "note" },
+        markdown(inVsCode(part.message)),
+      );
     default:
       return h("div");
   }
@@ -37,18 +41,8 @@ function region(label: string): Record<string, string> {
 }
 
 function toolPart(call: ToolEvent): HTMLElement {
-  const title = [
-    icon(MARKS[call.status]),
-    ` ${visible(call.title)}`,
-    h("span", { class: "note" }, ` ${call.status}`),
-  ];
-  const result = call.result
-    ? h(
-        "pre",
-        { class: "growing result", ...region("Result") },
-        visible(call.result.slice(0, 20_000)),
-      )
-    : null;
+  const title = [icon(MARKS[call.status]), ` ${visible(call.title)}`];
+  const text = visible((call.result ?? "").slice(0, 20_000));
   const known = { class: `tool ${call.status}`, "data-call": call.callId };
   // A change says what was asked for; its title links the file, which a summary may not.
   return call.diff
@@ -57,14 +51,15 @@ function toolPart(call: ToolEvent): HTMLElement {
         known,
         h("div", { class: "title" }, ...title),
         diff(visible(call.diff).split("\n")),
-        result,
+        // What the title says already is left out.
+        h("div", { class: "note" }, text.replace(CHANGED, "")),
       )
     : h(
         "details",
         known,
         h("summary", {}, ...title),
         h("pre", { class: "growing", ...region("Arguments") }, visible(call.arguments)),
-        result,
+        text && h("pre", { class: "growing result", ...region("Result") }, text),
       );
 }
 

@@ -11,7 +11,7 @@ import {
   type Run,
 } from "../chat/model";
 import type { Event as ServerEvent } from "../protocol";
-import { dollars, short, visible } from "../text";
+import { dollars, inVsCode, short, visible } from "../text";
 import { Card } from "./card";
 import { button, h } from "./dom";
 import { otherPart } from "./exchange_parts";
@@ -300,7 +300,7 @@ export class ExchangeView {
       isModels && button("Connect a model…", () => this.act("connectModel")),
       button("Settings", () => this.act(settings)),
     );
-    const message = h("div", { class: "error" }, icon("problems"), markdown(error));
+    const message = h("div", { class: "error" }, icon("problems"), markdown(inVsCode(error)));
     return h("div", { class: "callout", role: "alert" }, message, isPast ? null : buttons);
   }
 
@@ -346,16 +346,13 @@ function codeOf(block: HTMLElement): string {
   return block.querySelector(".growing")?.textContent ?? "";
 }
 
+/** How a reply ended; a goal's end has a notice. */
 const ENDINGS: Record<string, string> = {
   cancelled: "stopped",
   length: "cut off: the reply was as long as it may be",
   timeout: "cut off: it took too long",
   repetition: "ended: it began to repeat itself",
   refusal: "the model refused",
-  complete: "goal reached",
-  blocked: "blocked: it cannot go on without you",
-  stopped: "stopped; :norris resume goes on",
-  limit: "ended by a limit; :norris resume goes on",
 };
 
 function usageOf({ model, usage }: Exchange): string {
