@@ -343,7 +343,7 @@ def message_of(record: Record) -> Message:
         ),
         tool_call_id=record.get("tool_call_id"),
         reasoning=_reasoning(record.get("reasoning")),
-        exchange=new_id() if record["role"] == "user" else "",
+        exchange=_text(record.get("turn_id")) or new_id() if record["role"] == "user" else "",
     )
 
 

@@ -115,7 +115,14 @@ class Recorder:
         outputs = [asdict(output) for output in question.exec]
         about = [asdict(part) for part in question.attached]
         meta = records.STEP if is_step else None
-        record = records.user(question.content, outputs, about, again=again or None, meta=meta)
+        record = records.user(
+            question.content,
+            outputs,
+            about,
+            turn_id=question.exchange or None,
+            again=again or None,
+            meta=meta,
+        )
         return await self._append(record, sync=True)
 
     async def reply(

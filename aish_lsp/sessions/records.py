@@ -29,6 +29,7 @@ def user(
     exec_: Sequence[Mapping[str, Any]] = (),
     attached: Sequence[Mapping[str, Any]] = (),
     *,
+    turn_id: str | None = None,
     again: int | None = None,
     meta: str | None = None,
 ) -> Record:
@@ -39,6 +40,7 @@ def user(
         exec_: the outputs that it carries, each ``{"command", "exit", "output"}``.
         attached: the texts that it is about, each ``{"kind", "path", "text", "language", "first",
             "last", "cut"}``.
+        turn_id: the id of its exchange, by which its changes can be undone.
         again: the number of the question that this one asks again: once this one has a reply, the
             earlier one and its answers are no longer sent.
         meta: SUMMARIZE, STEP, or nothing.
@@ -47,6 +49,7 @@ def user(
         {"role": "user", "content": content},
         exec=[dict(output) for output in exec_] or None,
         attached=[dict(part) for part in attached] or None,
+        turn_id=turn_id,
         again=again,
         meta=meta,
     )

@@ -51,6 +51,13 @@ def test_what_a_question_is_about_comes_back(kind: AttachedKind) -> None:
     assert question.attached == (about,)
 
 
+def test_a_question_keeps_the_id_of_its_exchange_or_gets_one() -> None:
+    lines = [records.user("q", turn_id="t1"), reply("a"), records.user("r"), reply("b")]
+    known, _, other, _ = rebuilt(*lines).messages
+    assert known.exchange == "t1"
+    assert other.exchange not in ("", "t1")
+
+
 def test_a_reset_leaves_nothing_of_what_was_before() -> None:
     result = rebuilt(
         records.user("q"),
