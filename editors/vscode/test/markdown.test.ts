@@ -96,6 +96,50 @@ test("each line of a suggestion is found in the block of its line", () => {
   }
 });
 
+/** Replies, the first and the last line of what the server takes for a suggestion, and the rest. */
+const SUGGESTED: [string, number, number, string][] = [
+  ["See:\nCMD: ls \\\n  -la\n\nDone.\n", 1, 2, "<p>See:</p><p>Done.</p>"],
+  ["CMD: cat <<E\na\n\n- b\nE\nDone.\n", 0, 4, "<p>Done.</p>"],
+  ["CMD: for i in 1; do\n  date\ndone", 0, 2, ""],
+  ["1. a\nCMD: ls\n2. b\n", 1, 1, '<ol><li>a</li></ol><ol start="2"><li>b</li></ol>'],
+  ["> a\nCMD: ls\n", 1, 1, "<blockquote><p>a</p></blockquote>"],
+  ["<!--\nCMD: ls\n-->\n", 1, 1, "&lt;!--<p>--&gt;</p>"],
+  ["```\na\nCMD: ls\n```\n", 2, 2, "a CMD: ls"],
+  [
+    "See [a].\nCMD: ls \\\n  -a\n\n[a]: https://a.b\n",
+    1,
+    2,
+    '<p>See <a href="https://a.b">a</a>.</p>',
+  ],
+];
+
+test("what the server takes for a suggestion is a block of its own and is said once", () => {
+  for (const [text, line, endLine, rest] of SUGGESTED) {
+    const more = { id: "c", text: "", placeholders: [], risk: "safe", reasons: [] } as const;
+    const command = { ...more, line, endLine, source: "cmd" } as const;
+    const views = [0, 1].map(() => new MarkdownView(0));
+    views[0]?.update(text, [command]);
+    // It is told once its last line has come, or what is behind it.
+    for (let at = 0; at <= text.length; at += 1) views[1]?.update(text.slice(0, at));
+    views[1]?.update(text, [command]);
+    for (const { element, blocks } of views) {
+      const found = blocks.find((block) => block.type === "suggestion");
+      if (found) assert.deepEqual([found.first, found.last], [line, endLine], text);
+      found?.element.remove();
+      for (const one of element.querySelectorAll("a")) one.removeAttribute("title");
+      const html = element.innerHTML.replaceAll(/<\/?(?:div|span|pre)[^>]*>|\n(?=<|$)/g, "");
+      assert.equal(html.replaceAll("\n", " "), rest, text);
+    }
+  }
+});
+
+test("what is indented, in a quotation or empty is no suggestion, as for the server", () => {
+  for (const text of ["- a\n\n  CMD: ls\n", "  CMD: ls\n", "> CMD: ls\n", "CMD: \n", "CMD:ls\n"]) {
+    assert.equal(markdown(text).querySelector(".command"), null, text);
+    assert.match(markdown(text).textContent, /CMD:/);
+  }
+});
+
 const ATTACKS = [
   "<script>alert(1)</script>",
   "<img src=http://evil.example/x onerror=alert(1)>",

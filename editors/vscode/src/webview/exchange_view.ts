@@ -163,7 +163,8 @@ export class ExchangeView {
       this.parts.push(view);
       this.reply.append(elementOf(view));
     }
-    if (part.kind === "text" && view.kind === "text") view.view.update(part.text);
+    if (part.kind === "text" && view.kind === "text")
+      view.view.update(part.text, this.exchange.commands);
     else if (part.kind === "reasoning" && view.kind === "reasoning") {
       if (view.body.textContent !== part.text) view.body.textContent = part.text;
     } else if (view.kind === "other") {

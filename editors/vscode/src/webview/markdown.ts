@@ -1,5 +1,6 @@
 /** A reply's Markdown as it grows: what is complete is rendered once, the rest again each time. */
 import type { Token, Tokens, TokensList } from "marked";
+import type { CommandInfo } from "../protocol";
 import { isolated } from "../text";
 import { color } from "./coloring";
 import { h } from "./dom";
@@ -43,15 +44,18 @@ export class MarkdownView {
   private links: Links = {};
   private shownLinks = "{}";
   private growing: Growing | undefined;
+  /** The lines of the suggestions that the server has found, by the first of each. */
+  private readonly suggested = new Map<number, number>();
 
   constructor(
     private readonly firstLine: number,
     private readonly onCode: (block: Block) => HTMLElement[] = () => [],
   ) {}
 
-  /** Show a text that begins with what was shown before. */
-  update(text: string): void {
-    if (text === this.text) return;
+  /** Show a text that begins with what was shown before, and has these commands in it. */
+  update(text: string, commands: readonly CommandInfo[] = []): void {
+    const hasNew = this.learn(commands);
+    if (text === this.text && !hasNew) return;
     this.text = text;
     const tokens = this.lexed(text);
     this.dropUnfinished(tokens[0]);
@@ -76,9 +80,58 @@ export class MarkdownView {
     });
   }
 
+  /** Take lines for suggestions; return whether blocks that are shown are to be cut anew. */
+  private learn(commands: readonly CommandInfo[]): boolean {
+    let hasNew = false;
+    for (const { line, endLine, source } of commands) {
+      if (source !== "cmd" || this.suggested.has(line)) continue;
+      this.suggested.set(line, endLine);
+      const at = this.blocks.findIndex(({ first, last }) => first <= line && line <= last);
+      const block = this.blocks[at];
+      if (!block || block.type === "code") continue;
+      if (block.type === "suggestion" && block.last === endLine) continue;
+      hasNew = true;
+      if (at < this.done.blocks) this.done = this.before(at);
+      this.growing = undefined;
+    }
+    return hasNew;
+  }
+
+  /** Return how far the text is complete before a block. */
+  private before(at: number): typeof NOTHING {
+    const lines = (this.blocks[at]?.first ?? this.firstLine) - this.firstLine;
+    const characters = this.text.split("\n", lines).reduce((sum, one) => sum + one.length + 1, 0);
+    const texts = this.blocks.slice(0, at).reduce((sum, block) => sum + textsIn(block), 0);
+    return { characters, lines, blocks: at, texts };
+  }
+
+  /** Return the blocks of a text, cut where the server has found suggestions. */
+  private cut(text: string, line: number, before: Links): TokensList {
+    const tokens = blocksOf(text, before);
+    if (!this.suggested.size) return tokens;
+    let at = line;
+    for (const token of tokens) {
+      for (let first = at; first <= at + rowsOf(token) && token.type !== "code"; first += 1) {
+        const last = this.suggested.get(first) ?? -1;
+        if (last < 0 || (token.type === "suggestion" && first === last)) continue;
+        const lines = text.split(/(?<=\n)/);
+        const part = (from: number, to?: number): string =>
+          lines.slice(from - line, to === undefined ? to : to - line).join("");
+        const raw = part(first, last + 1);
+        const above = blocksOf(part(line, first), tokens.links);
+        const below = this.cut(part(last + 1), last + 1, tokens.links);
+        const all = [...above, { type: "suggestion", raw }, ...below];
+        return Object.assign(all, { links: tokens.links });
+      }
+      at += token.raw.split("\n").length - 1;
+    }
+    return tokens;
+  }
+
   /** Return what is not complete yet; a link that is defined only now may stand in any of it. */
   private lexed(text: string): TokensList {
-    const tokens = blocksOf(text.slice(this.done.characters), this.links);
+    const { characters, lines } = this.done;
+    const tokens = this.cut(text.slice(characters), this.firstLine + lines, this.links);
     const links = JSON.stringify(tokens.links);
     if (links === this.shownLinks || text.length > MOST_FORMATTED) return tokens;
     this.shownLinks = links;
@@ -86,7 +139,7 @@ export class MarkdownView {
     this.done = { ...NOTHING };
     this.links = {};
     this.growing = undefined;
-    return blocksOf(text, {});
+    return this.cut(text, this.firstLine, {});
   }
 
   /** Remove what will be rendered again; a block of code that only grows stays. */

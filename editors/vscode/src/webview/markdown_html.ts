@@ -37,7 +37,7 @@ const marked = new Marked({
       level: "block",
       start: (text: string) => /^CMD: /m.exec(text)?.index,
       tokenizer: (text: string) => {
-        const found = /^CMD: [^\n]*(?:\n|$)/.exec(text);
+        const found = /^CMD: [^\n]*\S[^\n]*(?:\n|$)/.exec(text);
         return found ? { type: "suggestion", raw: found[0] } : undefined;
       },
       // Inside of a list or a quotation it is no suggestion, and is text.
