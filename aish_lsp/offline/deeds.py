@@ -114,11 +114,11 @@ def asides(text: str) -> Iterator[tuple[int, int, bool]]:
     text = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     marks = [0, *(match.end() for match in pattern("clause_end").finditer(text)), len(text)]
     clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
-    told = [_tells(text[start:end]) for start, end in clauses]
+    told = [tells(text[start:end]) for start, end in clauses]
     if all(told):
         return
     asked = [
-        not tells and _asks(text[start:end])
+        not tells and asks(text[start:end])
         for tells, (start, end) in zip(told, clauses, strict=True)
     ]
     for at, (start, end) in enumerate(clauses):
@@ -130,15 +130,15 @@ def asides(text: str) -> Iterator[tuple[int, int, bool]]:
             yield start, end, told[at]
 
 
-def _tells(clause: str) -> bool:
+def tells(clause: str) -> bool:
     """Return whether a clause certainly only describes the situation."""
     return bool(
         pattern("describes").match(clause)
-        or (pattern("ends_badly").match(clause) and not _asks(clause))
+        or (pattern("ends_badly").match(clause) and not asks(clause))
     )
 
 
-def _asks(clause: str) -> bool:
+def asks(clause: str) -> bool:
     """Return whether a clause begins like a request: with a verb, or "which"."""
     found = PLAIN_WORD.search(words().bare(clause))
     first = found[0].lower() if found else ""

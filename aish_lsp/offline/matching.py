@@ -68,11 +68,12 @@ _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
 
-#: An intent is doubtful if the words that it does not know have more weight than this ...
-_UNEXPLAINED: Final = 5.5
+#: An intent is doubtful if the words that it does not know have more weight than this, and it
+#: explains less than this part of the question: of the rounds' answers, most of these are wrong.
+_UNEXPLAINED: Final = 2.0
+_EXPLAINS_MOST: Final = 0.68
+#: The same weight for one that can lose something.
 _UNEXPLAINED_LOSS: Final = 3.0
-#: ... unless the confidence in it is at least this.
-_SURELY_MEANT: Final = 0.9
 #: The highest confidence in a doubtful one.
 DOUBTFUL: Final = 0.5
 
@@ -248,7 +249,7 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
     judged = [
-        replace(match, confidence=min(one, DOUBTFUL) if _passes_over(match, one) else one)
+        replace(match, confidence=min(one, DOUBTFUL) if _passes_over(match) else one)
         for match, one in zip(judged, likely, strict=True)
     ]
     judged.sort(key=_order, reverse=True)
@@ -275,24 +276,15 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     return judged
 
 
-def _passes_over(match: Match, sure: float) -> bool:
-    """Return whether ``match`` explains too little of the question to be what is meant.
-
-    An intent that changes something and has a default place has to explain all of the question:
-    what it passes over may name the place, "under site".
-    """
-    if _loses(match):
-        return True
-    if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
-        return match.ignored
-    chooses = bool(match.intent.defaults) and risk_of(match.intent) != "safe"
-    return chooses or sure < _SURELY_MEANT
-
-
-def _loses(match: Match) -> bool:
-    """Return whether ``match`` can lose something and does not know a word of the question."""
-    unknown = match.evidence["unknown"]
-    return unknown > _UNEXPLAINED_LOSS and risk_of(match.intent) == "destructive"
+def _passes_over(match: Match) -> bool:
+    """Return whether ``match`` explains too little of the question to be what is meant."""
+    found = match.evidence
+    loses = risk_of(match.intent) == "destructive" and found["unknown"] > _UNEXPLAINED_LOSS
+    return (
+        match.ignored
+        or loses
+        or (found["unknown"] > _UNEXPLAINED and found["coverage"] < _EXPLAINS_MOST)
+    )
 
 
 def _is_word_for_word(match: Match) -> bool:

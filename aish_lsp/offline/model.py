@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ from aish_lsp.offline.compose import compose, has_clauses
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.own import entry_parts, own_parts
 from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.requests import shortened, told_of
 from aish_lsp.offline.results import (
     asks_of_result,
     asks_of_trouble,
@@ -32,7 +32,6 @@ from aish_lsp.offline.table import FREE, kind_of, ways_of
 from aish_lsp.offline.understanding import (
     Reading,
     TypedQuestion,
-    in_its_situation,
     read,
     read_question,
 )
@@ -163,6 +162,11 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     """Return the table's answer, else the result of the last command, else what may be meant."""
     text = question.text
     composed = compose(text, workspace, question.earlier)
+    if composed is None:
+        asked = shortened(text, workspace)
+        ways = (compose(way, workspace) for way in ([asked] if asked else told_of(text)))
+        composed = next(filter(None, ways), None)
+        text = asked or text
     is_going_on = composed is not None and composed.goes_on
     reading = Reading(()) if is_going_on else read(text, question.earlier, workspace)
     known = [part for meant in reading.meant for part in _answer(meant, workspace)]
@@ -177,9 +181,6 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
     typed = _as_typed(question, workspace, surely=False)
-    asked = in_its_situation(text, workspace)
-    if not typed and asked != text:
-        return _of_the_table(replace(question, text=asked), workspace)
     return typed or _unsure(text, reading, workspace)
 
 

@@ -141,52 +141,6 @@ def read(text: str, earlier: Sequence[str], workspace: WorkspaceFacts) -> Readin
     return _by_itself(text, workspace)
 
 
-#: What begins the request after a clause that describes the situation.
-_ASKED: Final = re.compile(
-    r"(?:[,;.]|\s+-)?\s+(?:and |but |so )?(?="
-    r"(?:(?:i|we)(?:'d| would)? |would )?(?:just |only |really )?(?:like|want|need|love|care) "
-    r"|(?:how|what) (?:do|can|could|would|should|might) (?:i|we) |(?:can|could) you |please "
-    r"|which (?:ones?|of them) )",
-    re.IGNORECASE,
-)
-#: How the situation is described, and what may limit the request instead.
-_TOLD: Final = re.compile(
-    r"\W*(?:(?:i|we|there|some\w+|my|our|given|in|from|before|after|if|the|this)\b|there'?s )",
-    re.IGNORECASE,
-)
-_LIMITS: Final = re.compile(
-    r"\b(?:only|but|except|without|unless|not|never|excluding|old\w*|new\w*|\w+er than)\b",
-    re.IGNORECASE,
-)
-_THERE: Final = re.compile(
-    r"\b(?:it|them|those two|(?:this|that|the) (?:file|folder)|in there)\b", re.IGNORECASE
-)
-_FILE_LIKE: Final = re.compile(r"[\w/~-]+\.[a-z]\w{0,4}")
-
-
-def in_its_situation(text: str, workspace: WorkspaceFacts) -> str:
-    """Return the request of ``text`` with the names from the clause before it, which only tells.
-
-    "I have a file a.txt and want to sort it" asks to sort a.txt.
-    """
-    split = _ASKED.search(text)
-    if split is None or not _TOLD.match(text) or _LIMITS.search(told := text[: split.start()]):
-        return text
-    words_told = re.findall(r"(?<![\w.])[\w.~/-]*\w", told)
-    names = list(
-        dict.fromkeys(
-            one for one in words_told if _FILE_LIKE.fullmatch(one) or workspace.exists(one)
-        )
-    )
-    asked = words().bare(text[split.end() :])
-    if not names or any(name in asked for name in names):
-        return text
-    meant = " and ".join(names)
-    if _THERE.search(asked):
-        return _THERE.sub(lambda there: f"in {meant}" * (there[0] == "in there") or meant, asked, 1)
-    return f"{asked.rstrip('?.! ')} in {meant}"
-
-
 def _by_itself_or_both(
     text: str, earlier: str, before: Match, workspace: WorkspaceFacts
 ) -> Reading:
@@ -225,8 +179,7 @@ def _may_be_meant(match: Match) -> bool:
     """Return whether an intent is likely enough to be shown beside another one.
 
     Not if it can lose something, leaves out what the question names, does not know a telling word
-    of it, or takes a word for a name that may be none. What changes something has to be worded
-    like the question.
+    of it, or takes a word for a name that may be none. It has to be worded like the question.
     """
     found, risk = match.evidence, risk_of(match.intent)
     return (
@@ -234,7 +187,7 @@ def _may_be_meant(match: Match) -> bool:
         and risk != "destructive"
         and found["unknown"] <= _MOST_UNEXPLAINED
         and found["like"] >= _LEAST_LIKE
-        and (risk == "safe" or found["likeness"] >= _LEAST_LIKE)
+        and found["likeness"] >= _LEAST_LIKE
         and not match.ignored
         and are_names(match.values)
     )

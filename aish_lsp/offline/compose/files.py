@@ -33,7 +33,8 @@ _LEAD: Final = (
     "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
 )
 _NOT: Final = (
-    f"{_LEAD}(?:(?:do |does )?(not |no |non-|don't |doesn't |aren't |isn't |without ))?{_LEAD}"
+    rf"{_LEAD}(?:(?:do |does )?"
+    rf"(not |no |non-|(?:do|does|are|is|have|has|were|was)n't |without ))?{_LEAD}"
 )
 
 

@@ -159,6 +159,8 @@ _SAME: Final = tuple(
         (r"\bsub[- ](?=dir|folder)", "sub"),
         (r"(?<=\b(?:file|line))'s\b", ""),
         (r"\bfile system\b", "filesystem"),
+        (r"\b(?:get rid of|throw (?:away|out)|clean (?:up|out)|wipe)\b", "delete"),
+        (r"(?<=\blines )there are\b|(?<=\bhow many )(\w+ )there are\b", r"\1are there"),
     )
 )
 
@@ -294,7 +296,7 @@ _VALUES: Final = {
     "MODE": r"(<mode:\d+> |<number:\d+> )",
     "DELIMITER": r"(<\w+:\d+> |commas? |colons? |semicolons? |tabs? |spaces? |pipes? "
     r"|dash(?:es)? |hyphens? |underscores? |dots? )",
-    "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited |read "
+    "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited |touched |read "
     r"|modification (?:time |date )(?:is |was |of )?|access time (?:is |was |of )?"
     r"|status (?:was |has |have |is |were |been |last )*changed )",
     "EVER": "()",

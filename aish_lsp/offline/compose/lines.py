@@ -128,7 +128,7 @@ def _context(option: str) -> Effect:
     """Return what shows lines beside those that are found."""
 
     def add(text: LinesRequest, number: list[Value], found: list[Value] | None = None) -> None:
-        put(text, "case", f"{text.case}-{option} {number[0].number} ")
+        put(text, "case", f"{text.case}-{option} {number[0].number if number else 1} ")
         if found:
             _grep("{}")(text, found)
 

@@ -79,3 +79,64 @@ def test_a_situation_that_limits_the_request_is_not_left_out(tmp_path: Path, que
     told = reply(TypedQuestion(question), tmp_path)
     assert "CMD: sort a.txt" not in told
     assert "CMD: rm" not in told
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        (
+            "I have a folder full of logs and would like to get rid of those older than a month",
+            "find logs -type f -mtime +30 -delete",
+        ),
+        (
+            "there are some empty files lying around in logs, how do I delete them?",
+            "find logs -type f -empty -delete",
+        ),
+        (
+            "my disk is getting full so I want to know which files over 10 MB I have in here",
+            "find . -type f -size +10M",
+        ),
+        (
+            "I need to find a file, I forgot where I put it but its name ends with utils.py",
+            "find . -type f -name '*utils.py'",
+        ),
+        (
+            "sorry for the newbie question, but how can I make a copy of a.txt named b.txt?",
+            "cp -i a.txt b.txt",
+        ),
+    ],
+)
+def test_a_long_question_is_answered_by_the_request_in_it(
+    tmp_path: Path, question: str, command: str
+) -> None:
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "logs").mkdir()
+    assert f"CMD: {command}" in reply(TypedQuestion(question), tmp_path).splitlines()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "my logs have an empty first line and I want to delete it",
+        "some files in logs are empty, how do I delete what is in there",
+        "I want to delete it",
+    ],
+)
+def test_a_condition_that_is_told_before_the_request_is_not_dropped(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / "logs").mkdir()
+    told = reply(TypedQuestion(question), tmp_path)
+    assert "CMD: find logs -type f -delete" not in told
+    assert "CMD: rm" not in told
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["how many functions are in main.py", "show my shell history with timestamps"],
+)
+def test_an_answer_that_leaves_much_of_the_question_unexplained_is_not_given(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / "main.py").touch()
+    assert is_unknown(reply(TypedQuestion(question), tmp_path))
