@@ -19,16 +19,31 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls: type | None = None, /, *, frozen: bool = False, **options: bool) -> Any:
-        """Make ``cls`` a dataclass, as the standard decorator does."""
+    def dataclass(
+        cls: type | None = None,
+        /,
+        *,
+        frozen: bool = False,
+        slots: bool = False,
+        kw_only: bool = False,
+        weakref_slot: bool = False,
+    ) -> Any:
+        """Make ``cls`` a dataclass, as the standard decorator does with these options.
+
+        Fields, the methods of the class itself, comparing, hashes and pickling are as standard; an
+        instance that is ``frozen`` has a hash, but can be changed. Other options are a TypeError.
+        """
+        options = {"slots": slots, "kw_only": kw_only, "weakref_slot": weakref_slot}
         if cls is None:
             return partial(dataclass, frozen=frozen, **options)
-        own = set(vars(cls))
+        own = dict(vars(cls))
         made = dataclasses.dataclass(cls, eq=False, repr=False, **options)
         if "__repr__" not in own:
             made.__repr__ = _repr
         if "__eq__" not in own:
             made.__eq__ = _equality(made)
+        # Python itself gives a class with a comparison of its own no hash.
+        if "__hash__" not in own or ("__eq__" in own and own["__hash__"] is None):
             made.__hash__ = _hash(made) if frozen else None
         return made
 

@@ -28,7 +28,9 @@ def build() -> None:
         library.define = define
 
 
-def _define(define: Callable[..., Any], cls: type) -> Any:
+def _define(define: Callable[..., Any], cls: type | None = None, **options: Any) -> Any:
+    if cls is None or options:
+        return define(cls, **options)  # as it is: another version of the library may use them
     own = set(vars(cls))
     made = define(cls, eq=False, repr=False)
     if "__eq__" not in own:

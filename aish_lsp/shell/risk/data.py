@@ -38,7 +38,10 @@ def _tables() -> dict[str, dict[str, Any]]:
 
 
 def table(name: str) -> dict[str, Any]:
-    """Return the contents of ``NAME.toml`` in this folder, or those of ``tables``: ``commands``."""
+    """Return what ``NAME.toml`` in this folder holds, where code reads it as it is.
+
+    ``commands`` is what ``tables`` and ``writers.toml`` hold, by the names of commands.
+    """
     return _tables()[name]
 
 

@@ -137,6 +137,8 @@ class Arguments:
 
     def __getattr__(self, name: str) -> Any:
         """Tell options and operands apart, and return what was missing before."""
+        if name not in ("options", "operands", "doubtful"):
+            raise AttributeError(name)  # by copy and pickle, whose copies are empty at first
         self._read()
         return object.__getattribute__(self, name)
 

@@ -117,6 +117,35 @@ def test_methods_of_the_class_itself_are_kept() -> None:
     assert repr(Own(1)) == "own"
 
 
+def with_methods(decorate: Decorator, *names: str, **options: bool) -> Any:
+    """Return a class that has methods of these names itself."""
+    methods = {"__eq__": lambda _, other: other == 1, "__hash__": lambda _: 1}
+    own = {name: methods[name] for name in names}
+    return decorate(**options)(type("Own", (), {"__annotations__": {"a": int}, **own}))
+
+
+@pytest.mark.parametrize("names", [("__eq__",), ("__hash__",), ("__eq__", "__hash__")])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_methods_of_the_class_itself_count_as_with_the_standard_decorator(
+    names: tuple[str, ...], frozen: bool
+) -> None:
+    ours = with_methods(dataclass, *names, frozen=frozen)
+    standard = with_methods(dataclasses.dataclass, *names, frozen=frozen)
+    assert (ours(2) == 1) is (standard(2) == 1)
+    assert (ours(2) == ours(2)) is (standard(2) == standard(2))
+    if standard.__hash__ is None:
+        assert ours.__hash__ is None
+    else:
+        assert (hash(ours(2)) == 1) is (hash(standard(2)) == 1)
+        assert hash(ours(2)) == hash(ours(2))
+
+
+@pytest.mark.parametrize("option", ["eq", "order", "unsafe_hash", "repr", "init", "match_args"])
+def test_option_that_is_not_supported_is_refused_by_its_name(option: str) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
+        made(dataclass, frozen=True, **{option: True})
+
+
 def test_instance_that_holds_itself_is_shown() -> None:
     @dataclass(slots=True)
     class Node:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
+import attrs
 import pytest
+
+from aish_lsp.lsp import lean_types
 
 #: Prints what the types do; the first line is put before.
 SCRIPT = """
@@ -72,6 +76,24 @@ def test_types_with_shared_methods_act_as_those_of_attrs() -> None:
     assert lean == told("")
     assert lean["equal"] == [True, False, False]
     assert lean["validated"]
+
+
+def test_class_that_is_defined_with_options_is_left_to_attrs() -> None:
+    define: Any = partial(lean_types._define, attrs.define)
+
+    @define(frozen=True)
+    class Frozen:
+        a: int
+
+    @define()
+    class Plain:
+        a: int
+
+    frozen: Any = Frozen
+    assert hash(frozen(1)) == hash(frozen(1))
+    assert frozen(1) == frozen(1) != frozen(2)
+    plain: Any = Plain
+    assert repr(plain(1)).endswith("Plain(a=1)")
 
 
 @pytest.mark.slow
