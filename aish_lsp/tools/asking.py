@@ -22,7 +22,7 @@ from aish_lsp.foundation.ports import (
     UserAnswer,
     plain,
 )
-from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.foundation.text import count_of, cut, escaped
 
 if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
@@ -44,10 +44,11 @@ _SCOPE_OF: Final[Mapping[UserAnswer, Scope]] = {
     "folder": "always",
 }
 
-#: Characters of a tool's name and of a call, and lines of a change, in a question.
+#: Characters of a tool's name and of a call, lines of a change and their characters, in a question.
 _LONGEST_NAME: Final = 100
 _SHOWN: Final = 600
 _MOST_LINES: Final = 30
+_LONGEST_LINE: Final = 200
 
 #: Replaces a tool's hash if the tool is known, but not allowed.
 _NOT_ALLOWED: Final = ""
@@ -163,18 +164,18 @@ class Permissions:
             f"    {cut(escaped(tool.name), _LONGEST_NAME)} {cut(arguments, _SHOWN)}",
         ]
         changed: list[str] = []
+        shown: list[str] = []
         if before is not None and before != tool.definition[:_KEPT]:
             changed = _difference(before, tool.definition[:_KEPT])
-            shown = changed[:_MOST_LINES]
+            shown = [cut(line, _LONGEST_LINE) for line in changed[:_MOST_LINES]]
             if len(changed) > len(shown):
-                shown.append(f"... and {len(changed) - len(shown)} more")
+                shown.append(f"... and {count_of(len(changed) - len(shown), 'more line')}")
             differs = "the server describes it differently than when you were last asked about it:"
             parts.append(differs.capitalize())
-            parts.append("\n".join(f"    {cut(line, 200)}" for line in shown))
-            reasons.append("\n".join([differs, *changed]))
+            parts.append("\n".join(f"    {line}" for line in shown))
+            reasons.append("\n".join([differs, *shown]))
         message = "\n\n".join(parts)
-        is_cut = len(arguments) > _SHOWN or len(tool.name) > _LONGEST_NAME
-        is_cut = is_cut or len(changed) > _MOST_LINES or any(len(line) > 200 for line in changed)
+        is_cut = len(arguments) > _SHOWN or len(tool.name) > _LONGEST_NAME or shown != changed
         call = f"{escaped(tool.name)} {arguments}"
         question = Question(
             f"{message}\n\nCall it?",

@@ -201,6 +201,30 @@ async def test_a_change_in_a_long_description_is_seen(servers: Servers) -> None:
     assert "number 3" not in message
 
 
+async def test_long_change_of_a_description_is_cut_in_the_question_and_whole_beside_it(
+    servers: Servers,
+) -> None:
+    servers.file.write_text("")
+    await servers.configure("another")
+    await servers.begin()
+    servers.place.answer = "folder"
+    await servers.place.call("s__change")
+    await servers.place.tools.session_servers.disconnect("s")
+    lines = [f" {number} {'x' * 300}." for number in range(40)]
+    servers.file.write_text("".join(lines))
+    await servers.begin()
+    servers.place.answer = False
+    await servers.place.call("s__change")
+    asked = servers.place.asked[-1]
+    assert asked.approval is not None
+    for text in (asked.message, asked.approval.reasons[1]):
+        assert "+ 3 xxx" in text
+        assert "x... (" in text
+        assert "... and 13 more lines" in text
+        assert len(text) < 10_000
+    assert all(line in asked.whole for line in lines)
+
+
 async def test_a_long_call_is_shown_whole_beside_the_question(servers: Servers) -> None:
     await servers.configure("none")
     await servers.begin()
