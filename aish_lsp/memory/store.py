@@ -383,6 +383,7 @@ def _uncollected(size: int) -> Iterator[None]:
     if size < _MUCH or not gc.isenabled():
         yield
         return
+    gc.collect()  # What is garbage now would be kept for ever below.
     gc.disable()
     try:
         yield

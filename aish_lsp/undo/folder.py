@@ -71,11 +71,20 @@ class SeenFile(NamedTuple):
         """The state of the file."""
         return FileState(self.mode, self.content, self.inode)
 
+    def is_still(self, found: os.stat_result) -> bool:
+        """Return whether a file with the status ``found`` is the one that was seen, unchanged."""
+        # Called for each file of a work tree: what a change of a file changes comes first.
+        return (
+            self.changed == found.st_ctime_ns
+            and self.modified == found.st_mtime_ns
+            and self.inode == found.st_ino
+            and self.size == found.st_size
+            and self.mode == _mode(found)
+        )
 
-def seen_as(found: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Return a status as the first fields of a ``SeenFile``."""
-    mode = found.st_mode | 0o777 if stat.S_ISLNK(found.st_mode) else found.st_mode
-    return mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+def _mode(found: os.stat_result) -> int:
+    return found.st_mode | 0o777 if stat.S_ISLNK(found.st_mode) else found.st_mode
 
 
 class Changed(OSError):
@@ -300,10 +309,11 @@ def _read(folder: int, own: bytes, kind: Hash) -> tuple[SeenFile | None, bytes]:
             content = os.read(fd, status.st_size + 1)
         finally:
             os.close(fd)
-    mode, inode, size, modified, changed = seen_as(status)
+    size, modified, changed = status.st_size, status.st_mtime_ns, status.st_ctime_ns
     if changed > time.time_ns() - _RECENT or len(content) != size:
         changed = 0
-    return SeenFile(mode, inode, size, modified, changed, object_id(kind, content)), content
+    named = object_id(kind, content)
+    return SeenFile(_mode(status), status.st_ino, size, modified, changed, named), content
 
 
 def _slashes(name: bytes) -> Iterator[int]:

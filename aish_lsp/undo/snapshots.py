@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import stat
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.undo.folder import NOT_COVERED, FileState, SeenFile, WorkFolder, seen_as
+from aish_lsp.undo.folder import NOT_COVERED, FileState, SeenFile, WorkFolder
 from aish_lsp.undo.git import HASHES, Hash
 from aish_lsp.undo.listing import Listing, left_out
 
@@ -72,6 +73,7 @@ class Snapshot:
         return json.dumps(
             {
                 "kind": self.kind,
+                "order": sys.byteorder,
                 "names": as_text(_BETWEEN.encode().join(self.files)),
                 "columns": [_packed(*one) for one in zip(_NUMBERS, numbers, strict=True)],
                 "contents": "".join(contents),
@@ -102,7 +104,12 @@ class Snapshot:
         names = as_name(document["names"]).split(_BETWEEN.encode()) if document["names"] else []
         contents = document["contents"]
         ids = [contents[at : at + length] for at in range(0, len(contents), length)]
-        columns = [_unpacked(*one) for one in zip(_NUMBERS, document["columns"], strict=True)]
+        # Earlier versions did not write the order; they were this machine.
+        is_swapped = document.get("order", sys.byteorder) != sys.byteorder
+        columns = [
+            _unpacked(kind, packed, is_swapped=is_swapped)
+            for kind, packed in zip(_NUMBERS, document["columns"], strict=True)
+        ]
         rows = zip(*columns, ids, strict=True)
         if set(map(type, document["folders"].values())) - {int}:
             raise ValueError("not all that should be numbers are")
@@ -124,7 +131,7 @@ def _packed(kind: str, numbers: tuple[int, ...]) -> str | list[int]:
         return list(numbers)
 
 
-def _unpacked(kind: str, packed: str | list[int]) -> Sequence[int]:
+def _unpacked(kind: str, packed: str | list[int], *, is_swapped: bool) -> Sequence[int]:
     # Earlier versions wrote a list, and may have been ended while a command ran.
     if isinstance(packed, list):
         if set(map(type, packed)) - {int}:
@@ -132,6 +139,8 @@ def _unpacked(kind: str, packed: str | list[int]) -> Sequence[int]:
         return packed
     numbers: array[int] = array(kind)
     numbers.frombytes(base64.b64decode(packed))
+    if is_swapped:
+        numbers.byteswap()
     return numbers
 
 
@@ -159,15 +168,7 @@ def take(
     unread: list[bytes] = []
     for name, status in listing.files.items():
         row = earlier.get(name)
-        # This loop is hot: what changes with each change of a file comes first.
-        if (
-            row is not None
-            and row.changed == status.st_ctime_ns
-            and row.modified == status.st_mtime_ns
-            and row.inode == status.st_ino
-            and row.size == status.st_size
-            and (row.mode == status.st_mode or row.mode == seen_as(status)[0])
-        ):
+        if row is not None and row.is_still(status):
             files[name] = row
         else:
             unread.append(name)

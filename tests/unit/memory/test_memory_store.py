@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import stat
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -586,3 +587,21 @@ def test_large_memory_with_a_bad_line_is_read_and_leaves_the_garbage_collector_o
     assert len(store.items()) == len(lines)
     assert len(store.notices) == 1
     assert gc.isenabled()
+
+
+def test_garbage_from_before_a_large_memory_is_read_is_collected(path: Path) -> None:
+    class Node:
+        itself: Node
+
+    path.parent.mkdir(exist_ok=True)
+    line = {"id": 1, "ts": "2026-05-13T19:01:01Z", "kind": "fact", "content": "x" * (2 << 20)}
+    path.write_text(f"{json.dumps(line)}\n")
+    gc.disable()
+    node = Node()
+    node.itself = node
+    left = weakref.ref(node)
+    del node
+    gc.enable()
+    assert len(MemoryStore(path).items()) == 1
+    gc.collect()
+    assert left() is None
