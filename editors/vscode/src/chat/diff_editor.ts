@@ -37,6 +37,8 @@ export class DiffEditor implements vscode.Disposable, vscode.TextDocumentContent
     this.texts.set(after.toString(), diff.after);
     const title = `${name} (aish: accept?)`;
     await vscode.commands.executeCommand("vscode.diff", before, after, title, { preview: false });
+    // It may have been answered while this was being opened.
+    if (!this.texts.has(after.toString())) await this.close(id);
   }
 
   /** Close the editor of a question that was answered. */
