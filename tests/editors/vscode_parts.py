@@ -193,13 +193,14 @@ class Workbench:
         """Run a command of the palette by its title; an extension's may not be there at once."""
         row = self.page.locator(".quick-input-list .monaco-list-row", has_text=title).first
 
-        def is_found() -> bool:
+        def is_run() -> bool:
             self.page.keyboard.press("F1")
             box = self.page.locator(".quick-input-widget input").first
             try:
                 box.wait_for(timeout=3000)
                 box.fill(f">{title}", timeout=3000)
-                row.wait_for(timeout=3000)
+                # What takes the focus closes the list.
+                row.click(timeout=3000)
             except playwright.TimeoutError:
                 # What has the focus may have gone meanwhile, and the key with it.
                 self.page.locator(".part.titlebar").click(position={"x": 200, "y": 10})
@@ -207,8 +208,7 @@ class Workbench:
                 return False
             return True
 
-        self.until(f"the command {title}", is_found)
-        row.click()
+        self.until(f"the command {title}", is_run)
 
     def answer(self, text: str) -> None:
         """Type into the box that VS Code shows at the top, and press Enter."""

@@ -370,7 +370,6 @@ async def test_who_may_not_ask_is_told_so_once(http: HttpClient, status: str) ->
     assert len(server.requests) == 1
     assert "only estimated for model 'mine'" in notice
     assert f"refuses to count them (HTTP {status[:3]})" in notice
-    assert "`tokenize.use_endpoint`" in notice
     assert KEY not in notice
 
 
