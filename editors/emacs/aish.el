@@ -337,8 +337,10 @@ The minibuffer may be too small for it."
       (goto-char (point-min)))
     (special-mode)
     (visual-line-mode)
+    ;; Nothing else that is displayed may take its window.
     (display-buffer (current-buffer) '(display-buffer-at-bottom
-                                       (window-height . fit-window-to-buffer)))))
+                                       (window-height . fit-window-to-buffer)
+                                       (dedicated . t)))))
 
 ;; Emacs 30 asks by this one.
 (defvar eglot-confirm-server-edits)

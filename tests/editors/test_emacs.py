@@ -259,7 +259,11 @@ def test_to_quit_a_question_and_to_take_its_default_is_a_no(emacs: Emacs, answer
         '(with-current-buffer "*aish asks*" (string-match-p "^    rm main.py$" (buffer-string)))'
     )
     emacs.until("what would run", shown)
-    emacs.until("its window", '(get-buffer-window "*aish asks*")')
+    window = '(get-buffer-window "*aish asks*")'
+    emacs.until("its window", window)
+    # What else is displayed meanwhile does not take it.
+    assert emacs.evaluate('(progn (display-buffer (get-buffer-create "other")) t)') == "t"
+    assert emacs.evaluate(window) != "nil"
     emacs.keys(answer)
     emacs.until("no question", "(not (active-minibuffer-window))")
     # At once, and not with the next command.
