@@ -4,9 +4,10 @@
     python tests/adversarial/search.py --list-safe           what is called safe, by kind
     python tests/adversarial/search.py --failures FILE       the failures, a line of JSON each
 
-``--from grammar|options|settings|corpora`` searches a part, ``--only WORD`` kinds with that word,
-``--sample N`` so many at random. They run confined, as the server runs them; ``--unconfined`` shows
-what the classifier alone keeps from harm, and ``--traced`` has strace look on as well.
+``--from grammar|options|programs|settings|corpora`` searches a part, ``--only WORD`` kinds with
+that word, ``--sample N`` so many at random. They run confined, as the server runs them;
+``--unconfined`` shows what the classifier alone keeps from harm, and ``--traced`` has strace look
+on as well.
 """
 
 # ruff: noqa: T201
@@ -26,6 +27,7 @@ from typing import Final
 
 import derive
 import options
+import programs
 import scene
 import settings_traps
 from derive import Case
@@ -103,6 +105,7 @@ def by_kind(cases: Iterable[Case]) -> dict[str, list[str]]:
 SOURCES: Final[dict[str, Callable[[], Iterable[Case]]]] = {
     "grammar": derive.from_grammar,
     "options": options.from_options,
+    "programs": programs.from_programs,
     "settings": settings_traps.from_settings,
     "corpora": from_corpora,
 }

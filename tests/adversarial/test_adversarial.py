@@ -1,10 +1,11 @@
 """No command that is called safe changes anything, however it was made to look harmless.
 
 Commands are derived from the shell's grammar (``derive``), from the classifier's tables
-(``options``) and from settings of a repository (``settings_traps``); others are written by hand
-(``tests/corpora``). Those called safe are run as the server runs them, confined, in a ``sandbox``
-that shows every change. A slice of them is run with all tests, the same one every time; all of them
-with ``AISH_FULL=1``. ``python tests/adversarial/search.py`` tells more of what it finds.
+(``options``), from what programs can be told (``programs``) and from settings of a repository
+(``settings_traps``); others are written by hand (``tests/corpora``). Those called safe are run as
+the server runs them, confined, in a ``sandbox`` that shows every change. A slice of them is run
+with all tests, the same one every time; all of them with ``AISH_FULL=1``. ``python
+tests/adversarial/search.py`` tells more of what it finds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 
 import derive
 import options
+import programs
 import pytest
 import sandbox
 import search
@@ -111,6 +113,33 @@ def test_what_the_grammar_gives_and_is_called_safe_changes_nothing() -> None:
 def test_what_the_tables_give_and_is_called_safe_changes_nothing() -> None:
     bases = [base for base in options.bases() if FULL or " ".join(base) in EVERYDAY]
     _hold(options.from_options(bases), 1900)
+
+
+def test_what_a_program_is_told_to_change_is_safe_in_no_spelling() -> None:
+    cases = list(programs.from_programs())
+    assert len(cases) > 7000
+    assert [case.command for case in search.called_safe(cases)] == []
+
+
+@runs
+def test_what_a_program_is_told_to_change_is_changed() -> None:
+    """The data of the test above is about what happens."""
+    names = ("sed ", "sort ", "find ", "perl ")
+    told = [
+        case
+        for case in programs.as_they_are()
+        if case.command.startswith(names) and "mark" in case.command
+    ]
+    done = list(search.failures(told))
+    assert len(done) > 0.8 * len(told) > 60
+
+
+@runs
+def test_a_script_of_sed_that_is_called_safe_changes_nothing_unconfined() -> None:
+    safe = search.called_safe(programs.from_sed(20_000 if FULL else 1900))
+    assert len(safe) > 100
+    found = [failure.case.command for failure in search.failures(_slice(safe, 120))]
+    assert found == []
 
 
 @runs_confined

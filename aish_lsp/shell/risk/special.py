@@ -59,6 +59,7 @@ def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
     if from_text:
         text = "".join(rest[:1])
         review.add_text(text)
+        review.caution_if(None if rest else f"may run another script: {name}")
         if UNKNOWN in text or "$" in text:
             # The text may run its arguments, by whatever names.
             review.add_text(texts(rest[1:]))
@@ -157,6 +158,8 @@ def sends_secrets(review: Review, words: Sequence[str], stdin: Input) -> bool:
 _PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
 #: Options whose value is a program, in some tool.
 _TAKES_PROGRAM: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
+#: An option, perhaps behind others, that a program is attached to.
+_ATTACHED_TO: Final = re.compile(r"\A-\w*?[ceEr]")
 _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 
 
@@ -176,8 +179,9 @@ def look_into(review: Review, words: Sequence[str], program: Program, stdin: Inp
         _not_known(review, first, program)
     for before, word in pairwise(words):
         is_plain = _PLAIN.fullmatch(word.replace(UNKNOWN, "")) is not None
-        if program.every or not is_plain or _TAKES_PROGRAM.fullmatch(before):
-            scan(review, word, program)
+        is_option = word[:1] == "-" and word != "-m"
+        if program.every or is_option or not is_plain or _TAKES_PROGRAM.fullmatch(before):
+            scan(review, _ATTACHED_TO.sub("", word), program)
         elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
             break  # The rest is for the script.
     if text_of_input:
@@ -213,7 +217,9 @@ def scan(review: Review, text: str, program: Program) -> None:
             review.findings.add(rule.level, rule.reason)
             review.read_secrets = review.read_secrets or rule.secrets
             inner = next((group for group in match.groups() if group is not None), None)
-            if rule.runs:
+            if rule.runs and inner is None:
+                review.destructive(UNSEEN)
+            elif rule.runs:
                 review.add_text(inner or "")
             elif rule.writes:
                 review.writes(inner or UNKNOWN, "adds" if ">>" in match[0] else "overwrites")
