@@ -213,7 +213,7 @@ class Budget:
         anchor: MeasuredPrefix | None,
         summarizing: bool,
     ) -> tuple[int, MeasuredPrefix | None]:
-        """Return how many messages, those of the oldest exchanges, have to go. One pass.
+        """Return how many messages, those of the oldest exchanges, have to go.
 
         Also return what is then left of the server's count, if its margin is smaller than that of a
         new count.
@@ -228,18 +228,35 @@ class Budget:
             most = max(1, int(most * self._context.low_water))
         # A compressed request contains only the last messages; those it leaves out have no size.
         left_out = count - len(whole.messages)
-        left, gone = draft_tokens(whole, self._counter), NOTHING
-        end = 0
-        for start, exchange_end in list(conversation.exchanges())[:-1]:
-            total, margin, remaining = self._after(end, gone, left, size, anchor)
+        every, gone = draft_tokens(whole, self._counter), NOTHING
+        ends = [start for start, _ in conversation.exchanges()] or [0]
+
+        def between(one: int, other: int) -> Tokens:
+            sent = slice(max(0, ends[one] - left_out), max(0, ends[other] - left_out))
+            return self._counter.messages(whole.messages[sent])
+
+        # The totals fall with each exchange: half of what is in question is ruled out at a time.
+        # Margins need not fall, so what remains is looked at one by one.
+        first, last = 0, len(ends) - 1
+        while first < last:
+            middle = (first + last) // 2
+            tokens = gone.plus(between(first, middle))
+            least = min(
+                size.total - self._counter.settled(tokens),
+                self._counter.settled(every.less(tokens)),
+            )
+            if count - ends[middle] <= most and target.hold(least + 1, 0):
+                last = middle
+            else:
+                first, gone = middle + 1, tokens.plus(between(middle, middle + 1))
+        while True:
+            left = every.less(gone)
+            total, margin, remaining = self._after(ends[first], gone, left, size, anchor)
             # One more, since the parts of a sum are rounded separately.
-            if count - start <= most and target.hold(total + 1, margin + 1):
-                return end, remaining
-            sent = whole.messages[max(0, start - left_out) : max(0, exchange_end - left_out)]
-            tokens = self._counter.messages(sent)
-            left, gone = left.less(tokens), gone.plus(tokens)
-            end = exchange_end
-        return end, self._after(end, gone, left, size, anchor)[-1]
+            if first == len(ends) - 1 or target.hold(total + 1, margin + 1):
+                return ends[first], remaining
+            gone = gone.plus(between(first, first + 1))
+            first += 1
 
     def _after(
         self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None
