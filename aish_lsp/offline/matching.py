@@ -68,12 +68,12 @@ _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
 
-#: An intent is doubtful if the words that it does not know have more weight than this, and it
-#: explains less than this part of the question: of the rounds' answers, most of these are wrong.
+#: An intent is doubtful if the words that it does not know have more weight than this (with those
+#: that only it has, if it can lose something); or than that, and it explains less than this part of
+#: the question: of the rounds' answers, most are wrong then.
+_MOST_UNEXPLAINED: Final = 4.0
 _UNEXPLAINED: Final = 2.0
 _EXPLAINS_MOST: Final = 0.68
-#: The same weight for one that can lose something.
-_UNEXPLAINED_LOSS: Final = 3.0
 #: The highest confidence in a doubtful one.
 DOUBTFUL: Final = 0.5
 
@@ -279,12 +279,9 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
 def _passes_over(match: Match) -> bool:
     """Return whether ``match`` explains too little of the question to be what is meant."""
     found = match.evidence
-    loses = risk_of(match.intent) == "destructive" and found["unknown"] > _UNEXPLAINED_LOSS
-    return (
-        match.ignored
-        or loses
-        or (found["unknown"] > _UNEXPLAINED and found["coverage"] < _EXPLAINS_MOST)
-    )
+    differs = found["unknown"] + found["missing"] * (risk_of(match.intent) == "destructive")
+    explains_little = found["coverage"] < _EXPLAINS_MOST and found["unknown"] > _UNEXPLAINED
+    return match.ignored or differs > _MOST_UNEXPLAINED or explains_little
 
 
 def _is_word_for_word(match: Match) -> bool:

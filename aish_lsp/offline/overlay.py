@@ -73,6 +73,16 @@ _DIRECTIONS: Final = (
 #: Words beside a value that say what it is.
 _KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
 
+#: Words that make a request another one: an answer that does not know them is another's.
+_TURNS: Final = frozenset(
+    (
+        *("each", "every", "per", "last", "second", "distinct", "unique", "different", "longest"),
+        *("shortest", "largest", "smallest", "newest", "oldest", "most", "least", "average"),
+        *("sum", "total", "not", "no", "never", "half", "odd", "even", "next", "previous"),
+        *("reverse", "sorted"),
+    )
+)
+
 #: What counts against taking something for a file if it may be of a more specific kind.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
 #: What is counted while a phrasing is laid over a question: the weights of words that are in both,
@@ -223,7 +233,7 @@ class Overlay:
             self._lost += weight
         elif share is None or token.quoted:
             evidence["unknown"] += weight
-            evidence["ignored"] += token.limits
+            evidence["ignored"] += token.limits or (token.lower in _TURNS and not token.aside)
             evidence["rarest"] = max(evidence["rarest"], weight)
             self._lost += weight
         elif share:

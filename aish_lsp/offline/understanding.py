@@ -109,6 +109,8 @@ _MOST_SPLITS: Final = 8
 #: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
 _MOST_UNEXPLAINED: Final = 2.1
 _LEAST_LIKE: Final = 0.3
+#: The part of a question that it has to explain otherwise.
+_SAYS_IT: Final = 0.85
 
 #: Actions that take the output of the command that was suggested last.
 _OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
@@ -179,15 +181,17 @@ def _may_be_meant(match: Match) -> bool:
     """Return whether an intent is likely enough to be shown beside another one.
 
     Not if it can lose something, leaves out what the question names, does not know a telling word
-    of it, or takes a word for a name that may be none. It has to be worded like the question.
+    of it, or takes a word for a name that may be none. It has to be worded like the question, or,
+    if it changes nothing, to say nearly all of it and no more.
     """
     found, risk = match.evidence, risk_of(match.intent)
+    says_it = risk == "safe" and found["coverage"] >= _SAYS_IT and not found["missing"]
     return (
         match.confidence >= PERHAPS
         and risk != "destructive"
         and found["unknown"] <= _MOST_UNEXPLAINED
         and found["like"] >= _LEAST_LIKE
-        and found["likeness"] >= _LEAST_LIKE
+        and (found["likeness"] >= _LEAST_LIKE or says_it)
         and not match.ignored
         and are_names(match.values)
     )

@@ -27,7 +27,7 @@ from aish_lsp.offline.compose.grammar import (
     understand,
 )
 from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, called, extensions, named
-from aish_lsp.offline.compose.rendering import explained, rendered
+from aish_lsp.offline.compose.rendering import WANTS, explained, rendered
 
 _LEAD: Final = (
     "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
@@ -66,7 +66,9 @@ _ARCHIVE: Final = re.compile(r"\.(?:zip|tar|tgz|gz|bz2|xz|7z|rar|jar|deb|iso)$",
 
 def _roots(things: Things, *found: list[Value]) -> None:
     for one in (one for many in found for one in many):
-        if any(mark in one.text for mark in "$\\\n*?[") or _ARCHIVE.search(one.text):
+        world = things.target.world
+        is_file = world.exists(one.text) and not world.is_folder(one.text)
+        if is_file or any(mark in one.text for mark in "$\\\n*?[") or _ARCHIVE.search(one.text):
             raise Misfit(one.text)
         if one.path not in things.roots:
             things.roots.append(one.path)
@@ -445,6 +447,8 @@ def composed_files(things: Things) -> Composed:
     """
     if not things.kind:
         raise Misfit("no files are meant")
+    if things.kind == "d" and WANTS[things.want][0] == "size":
+        raise Misfit("how large a folder is depends on what is in it")
     things = replace(things, kind=things.kind.replace("any", ""))
     return Composed(rendered(things), explained(things))
 

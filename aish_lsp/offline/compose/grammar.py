@@ -159,6 +159,7 @@ _SAME: Final = tuple(
         (r"\bsub[- ](?=dir|folder)", "sub"),
         (r"(?<=\b(?:file|line))'s\b", ""),
         (r"\bfile system\b", "filesystem"),
+        (r"\bexecutables\b", "executable files"),
         (r"\b(?:get rid of|throw (?:away|out)|clean (?:up|out)|wipe)\b", "delete"),
         (r"(?<=\blines )there are\b|(?<=\bhow many )(\w+ )there are\b", r"\1are there"),
     )
@@ -189,7 +190,7 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
         kind = next((one for one in _KINDS if match[one]), "word")
         word = match[kind]
         if kind == "word" and word.strip("./") and not world.exists(word):
-            word = word.rstrip(".")  # the end of a sentence
+            word = word.rstrip(".:")  # the end of a clause
         if word[0] == "@" and world.exists(word[1:]):
             word = word[1:]  # a file that is mentioned
         value = _value(word, kind, sentence.strip()[match.end() :], said[-1] if said else "")
@@ -254,7 +255,7 @@ _FOLDER: Final = (
 _UNSEEN: Final = (
     r"(?!(?:use|order|total|question|general|particular|details?|reverse|place|time|parallel|common"
     r"|color|english|upper|lower|alphabetical|ascending|descending|human|long|short|git|this|names?"
-    rf"|addition|between|size|bytes|kilobytes|megabytes|full|half|future|last|past|there)\b){_FOLDER}"
+    rf"|addition|between|size|bytes|kilobytes|megabytes|capitals|caps|uppercase|lowercase|full|half|future|last|past|there)\b){_FOLDER}"
     r"(?=$|, |(?:and|that|which|whose|older|newer|larger|bigger|smaller|modified|changed|sorted|by"
     r"|except|excluding|with|without|into|to|but|not|containing|named|ending|starting|recursively"
     r"|are|is) |<)"

@@ -93,6 +93,8 @@ def _sources(text: LinesRequest, found: list[Value]) -> None:
     if text.files:
         raise Misfit("another text, for another clause")
     for one in found:
+        if text.target.world.is_folder(one.text):
+            raise Misfit("a folder has no lines")
         if one.kind == "glob" or (
             one.kind == "extension" and not text.target.world.exists(one.text)
         ):
@@ -168,6 +170,11 @@ def _range(text: LinesRequest, first: list[Value], last: list[Value] | None = No
     where = ",".join(str(one[0].number) for one in (first, last) if one)
     text.address = where
     text.stages.append((LIMIT, f"sed -n '{where}p'"))
+
+
+def _several(text: LinesRequest, numbers: list[Value]) -> None:
+    text.address = "d;".join(str(one.number) for one in numbers)
+    text.stages.append((LIMIT, f"sed -n '{text.address.replace('d', 'p')}p'"))
 
 
 def _end(program: str) -> Effect:
@@ -343,6 +350,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "any_case": lambda text: put(text, "case", "-i "),
     "range": _range,
     "one": _range,
+    "several": _several,
     "first": _end("head"),
     "last": _end("tail"),
     "even": _stage(LIMIT, "awk 'NR % 2 == 0'"),
@@ -448,6 +456,7 @@ def _edited(text: LinesRequest) -> Composed:
     """Return the command that changes the files themselves."""
     script = f"{text.address}{text.edit or 'd'}"
     alone = len(text.stages) == bool(text.address) and not (text.edit and text.delete)
+    alone = alone and not (text.edit and ";" in text.address)
     if not alone or not (text.edit or text.address) or text.case or text.count or text.save:
         raise Misfit("this cannot be done in the file")
     if text.header or text.numbered or text.sorting is not None or text.words or text.key:

@@ -34,6 +34,9 @@ _BRACES: Final = re.compile(r"[\w./]*(?:\{(?:\w+\.\.\w+|[\w.]+(?:,[\w.]+)+)\}[\w
 #: A folder is copied without some of it into a folder that is there, or becomes the new one.
 _INTO: Final = "tar -c{3x} {1} | tar -x -C {2}"
 _AS: Final = "mkdir -p {2} && tar -c -C {1}{3x} . | tar -x -C {2}"
+_INTERPRETER: Final = re.compile(
+    r"(?:python|pypy|node|deno|bun|ruby|perl|php|lua|bash|zsh|dash|ksh|sh)[\d.]*"
+)
 _TAR: Final = re.compile(r".*\.(?:tar(?:\.\w+)?|t[gbx]z2?)", re.IGNORECASE)
 
 
@@ -87,7 +90,7 @@ def _slot(values: list[Value], form: str) -> str:
         return str(first.bytes if first.kind == "size" else first.number)
     if form == "t":
         return f"{'-e ' * first.text.startswith('-')}{first.quoted}"
-    shape = {"u": ANYBODY, "m": MODE, "a": _TAR}[form]
+    shape = {"u": ANYBODY, "m": MODE, "a": _TAR, "p": _INTERPRETER}[form]
     if not shape.fullmatch(first.text):
         raise Misfit(first.text)
     return first.path

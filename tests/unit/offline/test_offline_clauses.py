@@ -140,3 +140,46 @@ def test_an_answer_that_leaves_much_of_the_question_unexplained_is_not_given(
 ) -> None:
     (tmp_path / "main.py").touch()
     assert is_unknown(reply(TypedQuestion(question), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("create a folder called x inside logs", "mkdir -p logs/x"),
+        ("run a.txt with python3.11", "python3.11 a.txt"),
+        ("delete lines 2 and 4 of a.txt", "sed -i '2d;4d' a.txt"),
+        ("show lines 2, 3 and 5 of a.txt", "sed -n '2p;3p;5p' a.txt"),
+        ("find all executables in logs", "find logs -type f -executable"),
+        ("append the word done to every line of a.txt", "sed -i 's/$/done/' a.txt"),
+        ("everything in a.txt in capitals", "tr '[:lower:]' '[:upper:]' < a.txt"),
+        ("a.txt: column 2 only", "awk '{print $2}' a.txt"),
+        ("print the line after each line that matches ERROR in a.txt", "grep -A 1 ERROR a.txt"),
+        (
+            "find all text files in logs and count the lines of each",
+            "find logs -type f -name '*.txt' -exec wc -l {} +",
+        ),
+    ],
+)
+def test_each_word_of_a_request_is_in_the_command(
+    tmp_path: Path, question: str, command: str
+) -> None:
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "logs").mkdir()
+    assert f"CMD: {command}" in reply(TypedQuestion(question), tmp_path).splitlines()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "count the characters in each line of a.txt",
+        "print the second and last columns of a.txt",
+        "replace every occurrence of foo with bar in a.txt but do not save the file",
+    ],
+)
+def test_a_word_that_makes_it_another_request_is_not_left_out(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.txt").touch()
+    told = reply(TypedQuestion(question), tmp_path)
+    assert is_unknown(told) or told.startswith("Perhaps")
