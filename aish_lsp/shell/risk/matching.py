@@ -76,6 +76,9 @@ def read_options(text: str, words: Sequence[str]) -> tuple[_Pairs, list[str]] | 
     operands: list[str] = []
     rest = iter(words)
     for word in rest:
+        if word[:1] == UNKNOWN:
+            # It may be any option.
+            return None
         if word[:1] != "-" or word == "-":
             operands.append(word)
         elif word == "--":

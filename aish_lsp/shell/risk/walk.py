@@ -33,6 +33,8 @@ _CALCULATES: Final = re.compile(
     r"\[\[|\(\(|\$\[|\]\+?=|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
     r"|\b(?:readonly|export|mapfile|readarray|getopts)\b|\$\{"
 )
+#: Options of ``declare``: a name for another variable, a number, other letters.
+_CHANGES_VALUES: Final = re.compile(r"[-+]\w*[nilcu]")
 #: What runs the words that a variable expands to: ``IFS`` decides how they are split.
 _RUNS_WORDS: Final = re.compile(
     r"(?:^|[\n;&|({`!]|\b(?:do|then|else|eval|exec|command|builtin|sudo|env|nohup|time|xargs|sh|-c))"
@@ -300,6 +302,8 @@ class _Walk:
         for child in names:
             if child.type == "variable_assignment":
                 self.assign(child, before_command=node.children[0].type == "export")
+            elif _CHANGES_VALUES.match(self._resolver.text(child)):
+                self._review.caution("declares a variable whose value is not what it is set to")
             else:
                 self._push([child], None)
 

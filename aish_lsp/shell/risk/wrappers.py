@@ -19,6 +19,8 @@ from aish_lsp.shell.risk.values import Input, text_of
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
 _QUOTES: Final = re.compile(r"[\\'\"]")
+#: A word of which a part is not known, so that it may be ``-delete``; a path with a folder is not.
+_MAY_ACT: Final = re.compile(rf"{UNKNOWN}[\w{UNKNOWN}-]*|-[\w-]*{UNKNOWN}[\w{UNKNOWN}-]*")
 #: Short options of ``xargs``, the last of which says what is replaced, and what follows it.
 _REPLACES: Final = re.compile(r"-[0oprtx]*[IiJ](.*)", re.DOTALL)
 _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
@@ -276,6 +278,8 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             takes = word in _FIND_TAKES
             if word == "-delete":
                 review.destructive("deletes files")
+            elif _MAY_ACT.fullmatch(word):
+                review.caution("may delete or run something: a word is only known when it runs")
     if names_secret(words[1:]):
         review.caution("looks for what may be secret, or may never stop reading")
     return runs
