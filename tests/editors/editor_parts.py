@@ -110,14 +110,19 @@ class Place:
         self.config.write_text('[safety]\nconfirm = "always"\n')
 
     def runs(self, command: str) -> bool:
-        """Return whether ``command`` runs in this workspace; other tests may run the same."""
+        """Return whether ``command`` runs in this workspace."""
+        return bool(self.pids(command))
+
+    def pids(self, command: str) -> list[int]:
+        """Return what runs ``command`` in this workspace; other tests may run the same."""
         words = ["pgrep", "-f", command]
         found = subprocess.run(words, capture_output=True, text=True, check=False)
+        pids = []
         for pid in found.stdout.split():
             with suppress(OSError):
                 if Path(f"/proc/{pid}/cwd").samefile(self.folder):
-                    return True
-        return False
+                    pids.append(int(pid))
+        return pids
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the records of the sessions' logs, in their order."""

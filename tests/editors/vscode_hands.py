@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from editor_parts import Place
-from vscode_parts import Chat, Workbench
+from vscode_parts import Chat, Workbench, playwright
 
 
 class Model(Protocol):
@@ -257,18 +258,21 @@ def menu(name: str) -> Step:
 def row(text: str, action: str) -> Step:
     """Press what a row of a tree has beside its text, or in its menu."""
 
-    def press(day: Day) -> None:
+    def is_pressed(day: Day) -> bool:
         found = day.page.locator(".part.panel .monaco-list-row", has_text=text).first
-        found.click()
-        found.hover()
         icon = found.locator(f'.action-label[aria-label="{action}"]')
-        if icon.count():
-            icon.first.click()
-            return
-        found.click(button="right")
-        menu(action)(day)
+        # The rows move while the tree is drawn anew.
+        with suppress(playwright.TimeoutError):
+            found.hover(timeout=3000)
+            if icon.count():
+                icon.first.click(timeout=3000)
+            else:
+                found.click(button="right", timeout=3000)
+                menu(action)(day)
+            return True
+        return False
 
-    return press
+    return is_true(f"{action} beside {text}", is_pressed)
 
 
 #: A file beside the program, with a line for each time that it was started.

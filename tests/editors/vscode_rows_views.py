@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import sdk_tool_server
 from vscode_hands import (
     CHAT,
     CHOICES,
@@ -247,10 +250,12 @@ MEMORIES = (
 )
 
 
-def another_server(day: Day) -> None:
-    """Name one more server of tools."""
-    with day.place.config.open("a") as config:
-        config.write('\n[tools.servers.another]\ncommand = ["true"]\n')
+def tool_server_ends(day: Day) -> None:
+    """End the server of tools."""
+    name = Path(sdk_tool_server.__file__).name
+    for pid in day.place.pids(f"{name} stdio"):
+        os.kill(pid, signal.SIGKILL)
+    day.bench.until("its end", lambda: not day.place.pids(f"{name} stdio"))
 
 
 TOOLS_SHOWN = (
@@ -261,7 +266,7 @@ TOOLS_SHOWN = (
             then(NEW, ask("hello"), palette("Show the Tools")),
             then(other("View: Toggle Maximized Panel"), row("real", "Disconnect")),
         ),
-        misses(IN_PANEL, "real ready"),
+        misses(IN_PANEL, "realready"),
     ),
     Row(
         "view/item/context aish.tools.connectItem",
@@ -301,8 +306,8 @@ TOOLS_SHOWN = (
     ),
     Row(
         "view/title aish.tools.refreshView",
-        then(another_server, title(TOOLS, "Refresh")),
-        then(sees(IN_PANEL, "another"), other("View: Toggle Maximized Panel")),
+        then(sees(IN_PANEL, "realready"), tool_server_ends, title(TOOLS, "Refresh")),
+        then(misses(IN_PANEL, "realready"), other("View: Toggle Maximized Panel")),
     ),
 )
 
