@@ -102,8 +102,7 @@ class ConversationFitting(Fitting):
         if catalog.known_window(preset) is not None or catalog.refuses_key(preset):
             return
         message = (
-            f"{preset.name}'s server does not say how many tokens it takes at once, so no more"
-            f" than {self._limit.window:,} are used: set `context_window` in"
+            f"No more than {self._limit.window:,} tokens are used: set `context_window` in"
             f" `[models.{preset.name}]`."
         )
         await self.fact("info", message)

@@ -203,7 +203,9 @@ class Workbench:
                 row.click(timeout=3000)
             except playwright.TimeoutError:
                 # What has the focus may have gone meanwhile, and the key with it.
-                self.page.locator(".part.titlebar").click(position={"x": 200, "y": 10})
+                with suppress(playwright.TimeoutError):
+                    at = {"x": 200, "y": 10}
+                    self.page.locator(".part.titlebar").click(position=at, timeout=3000)
                 self.page.keyboard.press("Escape")
                 return False
             return True

@@ -2,12 +2,13 @@ import "./dom";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FromWebview, Tab, ToWebview } from "../src/chat/messages";
+import { exchange } from "../src/chat/model";
 
 const posted: FromWebview[] = [];
 Object.defineProperty(globalThis, "acquireVsCodeApi", {
   value: () => ({
     postMessage: (message: FromWebview) => posted.push(message),
-    getState: () => undefined,
+    getState: () => ({ drafts: { sent: "why?", typed: "and then" } }),
     setState: () => undefined,
   }),
 });
@@ -28,7 +29,8 @@ function type(into: HTMLTextAreaElement, text: string): void {
 function show(active: string, ...sessions: string[]): void {
   const tab = (session: string): Tab => ({ session, title: session, folder: "", isBusy: false });
   const tabs = sessions.map(tab);
-  const data: ToWebview = { kind: "chat", tabs, active, exchanges: [], sendWith: "enter" };
+  const exchanges = active === "sent" ? [exchange("k", "why?", "ended")] : [];
+  const data: ToWebview = { kind: "chat", tabs, active, exchanges, sendWith: "enter" };
   window.dispatchEvent(new window.MessageEvent("message", { data }));
 }
 
@@ -90,4 +92,12 @@ test("a text is put in where the caret is, which stays behind it", async () => {
   window.dispatchEvent(new window.MessageEvent("message", { data }));
   assert.equal(input.value, "see @a.py  for the rest");
   assert.equal(input.selectionStart, 10);
+});
+
+test("a draft of a page that was closed is there again, unless it was sent", async () => {
+  const input = await box();
+  show("typed", "typed", "sent", "three");
+  assert.equal(input.value, "and then");
+  show("sent", "typed", "sent");
+  assert.equal(input.value, "");
 });

@@ -26,6 +26,8 @@ const NEAR = 8;
 class Chat {
   private readonly vscode = acquireVsCodeApi();
   private readonly drafts = new Map(Object.entries(this.vscode.getState()?.drafts ?? {}));
+  /** Chats whose draft was kept by a page that may have been closed before it forgot it. */
+  private readonly old = new Set(this.drafts.keys());
   private readonly tabs = new Tabs((message) => this.post(message));
   private readonly problem = h("div", { class: "problem", role: "alert", hidden: true });
   private readonly log = h("main", { class: "log", tabindex: "0", "aria-label": "Messages" });
@@ -139,6 +141,7 @@ class Chat {
     this.session = message.active;
     this.exchanges = message.exchanges;
     this.views.clear();
+    this.dropSent();
     this.firstShown = Math.max(0, this.exchanges.length - PAGE);
     this.log.replaceChildren(this.empty);
     for (const exchange of this.exchanges.slice(this.firstShown)) this.add(exchange);
@@ -271,6 +274,13 @@ class Chat {
     if (draft) this.drafts.set(session, draft);
     else this.drafts.delete(session);
     this.vscode.setState({ drafts: Object.fromEntries(this.drafts) });
+  }
+
+  /** Forget the draft that was sent just before the page was closed. */
+  private dropSent(): void {
+    const wasKept = this.old.delete(this.session);
+    const draft = this.drafts.get(this.session)?.trim();
+    if (wasKept && draft && draft === this.exchanges.at(-1)?.prompt.trim()) this.keepDraft("");
   }
 
   /** Go on with what was typed on another page. */
