@@ -1,5 +1,6 @@
 import "./dom";
 import assert from "node:assert/strict";
+import type { CommandInfo } from "../src/protocol";
 import { test } from "node:test";
 import "../src/webview/highlight";
 import { markdown, MarkdownView } from "../src/webview/markdown";
@@ -115,8 +116,8 @@ const SUGGESTED: [string, number, number, string][] = [
 
 test("what the server takes for a suggestion is a block of its own and is said once", () => {
   for (const [text, line, endLine, rest] of SUGGESTED) {
-    const more = { id: "c", text: "", placeholders: [], risk: "safe", reasons: [] } as const;
-    const command = { ...more, line, endLine, source: "cmd" } as const;
+    const more = { id: "c", text: "", source: "cmd", risk: "safe" } as const;
+    const command: CommandInfo = { ...more, line, endLine, placeholders: [], reasons: [] };
     const views = [0, 1].map(() => new MarkdownView(0));
     views[0]?.update(text, [command]);
     // It is told once its last line has come, or what is behind it.
