@@ -10,7 +10,7 @@ A ``match`` reads like the command that it means. Its words are
 - ``{+*|:*}``: some further operand matches one of these; ``!{...}``: none does;
 - ``options:-a|-k=|-U?``: no other options are given: ``-k=`` takes the next word or what is
   attached to it, and ``-U?`` only what is attached; ``-#`` is any number, ``none`` allows none, and
-  ``*`` allows all;
+  ``*`` allows all; with ``+`` among them none can follow an operand;
 - ``operands:1``: at most so many operands follow.
 """
 
@@ -74,13 +74,14 @@ def read_options(text: str, words: Sequence[str]) -> tuple[_Pairs, list[str]] | 
         return [(word, "") for word in words if word[:1] == "-"], list(words)
     pairs: _Pairs = []
     operands: list[str] = []
+    ends_at_operand = "+" in text.split("|")
     rest = iter(words)
     for word in rest:
         if word[:1] == UNKNOWN:
             # It may be any option.
             return None
         if word[:1] != "-" or word == "-":
-            operands.append(word)
+            operands += [word, *rest] if ends_at_operand else [word]
         elif word == "--":
             operands += rest
         elif allowed.fullmatch(word) is None:
