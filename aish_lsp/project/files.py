@@ -181,7 +181,7 @@ def list_again(root: Path, git: ProjectGit, places: Sequence[str]) -> list[str]:
     with git.at_work(TIME_LIMIT):
         for at in range(0, len(places), ASKED_AT_ONCE):
             asked = places[at : at + ASKED_AT_ONCE]
-            names += chain.from_iterable(chain(git.others(*asked), git.tracked(*asked)))
+            names += chain.from_iterable(git.at(asked))
         if git.ended:
             raise GitUnavailable
     return [name for name in names if os.path.lexists(root / name)]

@@ -9,7 +9,7 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
@@ -29,6 +29,7 @@ _EXCLUDE_LIMIT = 128 << 10
 #: ``-t`` shows what a sparse checkout leaves out, ``-s`` what is a submodule.
 _TRACKED = ("--literal-pathspecs", "ls-files", "-z", "-t", "-s", "-c")
 _OTHERS = ("--literal-pathspecs", "ls-files", "-z", "-o", "--exclude-standard")
+_BOTH = (*_TRACKED, "-o", "--exclude-standard")
 _GONE = ("ls-files", "-z", "-d")
 _DECIDING = ("rev-parse", "--git-path", "index", "--git-path", "info/exclude")
 #: The commits whose changes count as recent.
@@ -134,13 +135,17 @@ class ProjectGit:
     # Each of these raises GitFailed: at once if git cannot be started, or while its answer is read
     # if git has failed.
 
-    def tracked(self, *places: str) -> Iterator[list[str]]:
-        """Return the names of what is tracked, at ``places`` if there are any."""
-        return self._read(self._start(*_TRACKED, "--", *places), _tracked_names)
+    def tracked(self) -> Iterator[list[str]]:
+        """Return the names of what is tracked."""
+        return self._read(self._start(*_TRACKED), _tagged_names)
 
-    def others(self, *places: str) -> Iterator[list[str]]:
-        """Return the names of what is new and not ignored, at ``places`` if there are any."""
-        return self._read(self._start(*_OTHERS, "--", *places), _names)
+    def others(self) -> Iterator[list[str]]:
+        """Return the names of what is new and not ignored."""
+        return self._read(self._start(*_OTHERS), _names)
+
+    def at(self, places: Iterable[str]) -> Iterator[list[str]]:
+        """Return the names of both at some places: one process reads the index once."""
+        return self._read(self._start(*_BOTH, "--", *places), _tagged_names)
 
     def gone(self) -> Iterator[list[str]]:
         """Return the names of what is tracked but not on the disk."""
@@ -184,8 +189,11 @@ class ProjectGit:
             raise GitUnavailable
 
 
-def _tracked_names(records: bytes) -> list[str]:
-    """Return the names in ``records``: TAG MODE OBJECT STAGE, a tab, the name, a NUL."""
+def _tagged_names(records: bytes) -> list[str]:
+    """Return the names in ``records``: TAG MODE OBJECT STAGE, a tab, the name, a NUL.
+
+    What is not tracked is a question mark, a space, the name, a NUL.
+    """
     lines = os.fsdecode(records).split("\0")[:-1]
     usual = records.count(b"\0H 100") + records.startswith(b"H 100")
     if usual == len(lines):  # plain files: usually there is nothing else
@@ -193,6 +201,9 @@ def _tracked_names(records: bytes) -> list[str]:
         return _inside([line[start:] for line in lines], records)
     names: dict[str, None] = {}  # an unmerged file is listed once for each stage
     for line in lines:
+        if line.startswith("? "):
+            names[line[2:]] = None
+            continue
         stage, _, name = line.partition("\t")
         if not stage.startswith("S"):
             names[f"{name}/" if stage[2:].startswith("160000") else name] = None
@@ -205,6 +216,6 @@ def _names(records: bytes) -> list[str]:
 
 def _inside(names: list[str], records: bytes) -> list[str]:
     """Return ``names`` without those that lead outside, which git itself never puts in an index."""
-    if not any(sign in records for sign in (b"..", b"\0/", b"\t/")):
+    if not any(sign in records for sign in (b"..", b"\0/", b"\t/", b"? /")):
         return names
     return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]

@@ -7,6 +7,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from test_project_files import git, needs_git, root, slow_git, write
 
 from aish_lsp.project.current import CurrentFiles
 from aish_lsp.project.files import FolderScan
+from aish_lsp.project.git import ProjectGit
 
 __all__ = ["root"]
 
@@ -79,6 +81,27 @@ def test_a_file_comes_and_goes(repository: Path) -> None:
     (repository / "a.py").unlink()
     assert told.after("src/new.py", "a.py") == listed_by_git(repository)
     assert not told.scans
+
+
+@pytest.mark.parametrize("name", ["src/new.py", "? odd.py", "a\tb.py", "H 100644.py", "forced.log"])
+def test_change_at_one_place_starts_git_once(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (repository / "forced.log").unlink()
+    told = Told(repository)
+    write(repository, name)
+    started: list[tuple[str, ...]] = []
+    start = ProjectGit._start
+
+    def noted(git: ProjectGit, *arguments: str) -> Any:
+        started.append(arguments)
+        return start(git, *arguments)
+
+    monkeypatch.setattr(ProjectGit, "_start", noted)
+    assert name in told.after(name)
+    assert told.after(name) == listed_by_git(repository)
+    assert not told.scans
+    assert len(started) == 1
 
 
 def test_a_folder_comes_and_goes_with_all_that_is_in_it(repository: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from aish_lsp.project import files
 from aish_lsp.project.current import CurrentFiles
 from aish_lsp.project.files import FolderScan, _is_ignored, _rules_in, is_left_out, walk
-from aish_lsp.project.git import _tracked_names
+from aish_lsp.project.git import _tagged_names
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -286,10 +286,11 @@ async def test_a_broken_repository_is_walked(root: Path) -> None:
 
 
 def test_names_that_lead_out_of_the_folder_are_dropped() -> None:
-    record = b"H 100644 " + b"0" * 40 + b" 0\t"
+    tracked = b"H 100644 " + b"0" * 40 + b" 0\t"
     names = [b"/etc/passwd", b"../up", b"a/../../up", b"ok..py", b"fine"]
-    answer = b"".join(record + name + b"\0" for name in names)
-    assert _tracked_names(answer) == ["ok..py", "fine"]
+    for record in (tracked, b"? "):
+        answer = b"".join(record + name + b"\0" for name in names)
+        assert _tagged_names(answer) == ["ok..py", "fine"]
 
 
 async def test_a_folder_that_is_gone_is_empty_with_a_reason(tmp_path: Path) -> None:
