@@ -224,6 +224,7 @@ class Turn:
     async def _prepare(self) -> None:
         """Log the question, choose the model, and fit the request into its window."""
         workspace = self._workspace
+        workspace.services.confinement.begin()
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
         self._named, prompt = await self._addressed()
@@ -360,10 +361,6 @@ class Turn:
                         if len(text) == 1:
                             await self._separate_rounds()
                         self._text.append(event.delta)
-                        if "`" in event.delta or "CMD" in event.delta:
-                            # A command may be coming. Many replies have none, and to try it takes
-                            # two processes, a sixth of all that `aish-lsp ask` costs.
-                            self._workspace.services.confinement.begin()
                         await self._emit(event)
                         lines = outside.feed(event.delta)
                         if outside.began_inside:

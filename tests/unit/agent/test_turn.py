@@ -35,7 +35,6 @@ from aish_lsp.models.request import (
     ToolCall,
     ToolSchema,
 )
-from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.tools import Around, ToolResult
 from aish_lsp.tools.toolbox import Toolbox
 
@@ -754,35 +753,3 @@ async def test_beside_the_reply_of_another_machines_model_nothing_is_offered(pla
     place.replies = [(Text("Ports are a wide field."), Finish("stop"))]
     await place.ask(PORT)
     assert offered(place) == []
-
-
-@pytest.mark.parametrize(
-    ("pieces", "tries"),
-    [
-        (["It says ", "hello."], [False, False]),
-        (["So:\n", "``", "`sh\n", "ls\n```\n"], [False, False, True, True]),
-        (["So:\n", "CMD", ": ls\n"], [False, False, True]),
-    ],
-    ids=["no command", "a fence", "a line"],
-)
-async def test_confinement_is_tried_once_a_command_may_be_coming(
-    place: Place, monkeypatch: pytest.MonkeyPatch, pieces: list[str], tries: list[bool]
-) -> None:
-    seen: list[bool] = []
-    begun = asyncio.Event()
-    begin = Confinement.begin
-
-    def noted(confinement: Confinement) -> None:
-        begun.set()
-        begin(confinement)
-
-    async def stream(_: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        for piece in pieces:
-            seen.append(begun.is_set())
-            yield Text(piece)
-        yield Finish("stop")
-
-    monkeypatch.setattr(Confinement, "begin", noted)
-    monkeypatch.setattr(place, "stream", stream)
-    await place.ask()
-    assert seen == tries
