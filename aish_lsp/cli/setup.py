@@ -259,15 +259,15 @@ async def _elsewhere(workspace: Workspace) -> ModelCandidate | None:
 async def _small(workspace: Workspace) -> ModelCandidate | None:
     """Fetch a small model, if the user agrees; return it, or None if there is none."""
     from aish_lsp.models.fetching import (  # noqa: PLC0415 - for this alone
-        NO_ENGINE,
         TOO_LITTLE_MEMORY,
         Fetcher,
+        no_engine,
         small_models,
     )
 
     fetcher = await Fetcher.find(workspace.services.http, workspace.services.environ)
     if fetcher is None:
-        _say(f"\n{NO_ENGINE}")
+        _say(f"\n{no_engine()}")
         return None
     models = small_models()
     if not models:

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -40,16 +41,29 @@ _PAUSE: Final = 0.5
 _HUB: Final = "https://huggingface.co"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
-#: What fetches from the hub, in a process that can be stopped; it prints where the file is.
+#: What fetches from the hub, in a process that can be stopped. It prints how far it is, unless it
+#: draws a bar on a terminal, then where the file is, or why there is none.
 _FETCH: Final = """
 import sys
 from huggingface_hub import hf_hub_download
+class Progress:
+    def __init__(self, *, total=None, initial=0, **_):
+        self.total, self.done = total, initial
+    def update(self, count=1):
+        self.done += count
+        if self.total:
+            print("at", self.done, self.total, flush=True)
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+bar = None if sys.stderr.isatty() else Progress
 try:
-    print(hf_hub_download(sys.argv[1], sys.argv[2]))
+    print("path", hf_hub_download(sys.argv[1], sys.argv[2], tqdm_class=bar))
 except KeyboardInterrupt:
     sys.exit(130)
 except Exception as error:
-    sys.exit(": ".join(str(one) for one in (error, error.__cause__) if one))
+    print("failed", *": ".join(str(one) for one in (error, error.__cause__) if one).split())
 """
 
 #: Gets the progress of a fetch, in words.
@@ -58,13 +72,30 @@ Told: TypeAlias = "Callable[[str], Awaitable[None]]"
 #: The engines, and what can be told to whoever has none.
 Engine: TypeAlias = Literal["ollama", "llama-server", "hub"]
 TOO_LITTLE_MEMORY: Final = "This machine has too little memory for a model that would be of use."
-NO_ENGINE: Final = """\
+
+
+def no_engine() -> str:
+    """Return what a model on this machine needs."""
+    return f"""\
 A model on this machine needs one of these, then choose it again:
 
-    pipx install 'aish-lsp[local]'     # or: uv tool install 'aish-lsp[local]'
+    {install_command()}
     brew install llama.cpp             # or your system's package of it
     ollama serve                       # https://ollama.com/download
 """
+
+
+def install_command() -> str:
+    """Return the command that adds llama.cpp to this installation of aish-lsp."""
+    extra = "'aish-lsp[local]'"
+    if Path(sys.prefix, "pipx_metadata.json").exists():
+        return f"pipx install --force {extra}"
+    if Path(sys.prefix, "uv-receipt.toml").exists():
+        return f"uv tool install {extra}"
+    python = shlex.quote(sys.executable)
+    if find_spec("pip"):
+        return f"{python} -m pip install {extra}"
+    return f"uv pip install --python {python} {extra}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +193,10 @@ class Fetcher:
                 model=model.ollama,
                 context_window=LOCAL_WINDOW,
             )
-        fetch = _serve if self.engine == "llama-server" else _download
-        path = await fetch(self._http, model)
+        if self.engine == "llama-server":
+            path = await _serve(self._http, model)
+        else:
+            path = await _download(model, told)
         await asyncio.to_thread(_verify, path)
         return Preset(file=str(path))
 
@@ -190,9 +223,7 @@ async def _pull(http: HttpClient, url: str, name: str, told: Told) -> None:
         total, done = step.get("total"), step.get("completed")
         text = status
         if isinstance(total, int) and isinstance(done, int) and total > 0:
-            text = (
-                f"{status}: {min(100, 100 * done // total // 10 * 10)} % of {total / 1e6:,.0f} MB"
-            )
+            text = f"{status}: {_share(done, total, 10)}"
         if text != shown:
             await told(escaped(text))
             shown = text
@@ -200,8 +231,14 @@ async def _pull(http: HttpClient, url: str, name: str, told: Told) -> None:
         raise BackendUnavailable("Ollama broke off. Choose the model again to go on with it.")
 
 
-async def _download(_http: HttpClient, model: SmallModel) -> Path:
-    """Have the hub's client fetch a file, with its progress on our terminal; return its path."""
+def _share(done: int, total: int, step: int = 1) -> str:
+    """Return how much has arrived, in steps of so many percent."""
+    percent = min(100, 100 * done // total // step * step)
+    return f"{percent} % of {total / 1e6:,.0f} MB"
+
+
+async def _download(model: SmallModel, told: Told) -> Path:
+    """Have the hub's client fetch a file, tell each hundredth of it, and return its path."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", _FETCH, model.repository, model.file),
         stdin=asyncio.subprocess.DEVNULL,
@@ -210,15 +247,24 @@ async def _download(_http: HttpClient, model: SmallModel) -> Path:
         env=os.environ | {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"},
     )
     assert process.stdout is not None
+    path = reason = shown = ""
     try:
-        output = await process.stdout.read()
-        code = await process.wait()
+        async for line in process.stdout:
+            word, _, rest = os.fsdecode(line).rstrip("\n").partition(" ")
+            if word == "at":
+                done, total = map(int, rest.split())
+                if shown != (shown := _share(done, total)):
+                    await told(shown)
+            elif word == "path":
+                path = rest
+            elif word == "failed":
+                reason = f" {escaped(rest[:300])}"
+        await process.wait()
     finally:
         await _stop(process)
-    path = os.fsdecode(output).strip()
-    if code or not path:
+    if not path:
         raise BackendUnavailable(
-            f"{model.file} was not fetched. What has arrived is kept: choose it again."
+            f"{model.file} was not fetched.{reason} What has arrived is kept: choose it again."
         )
     return Path(path)
 

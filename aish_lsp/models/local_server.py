@@ -49,11 +49,6 @@ if TYPE_CHECKING:
 START_TIMEOUT = 300.0
 _PAUSE: Final = 0.1
 
-#: What a missing engine is told.
-NO_ENGINE: Final = (
-    "There is no llama.cpp here: install `llama-server`, or run `pip install 'aish-lsp[local]'`."
-)
-
 #: How many ports are tried, and what llama.cpp says of one that is taken.
 _PORTS: Final = 3
 _NO_PORT: Final = re.compile(r"bind (?:HTTP server )?socket|address already in use", re.IGNORECASE)
@@ -120,7 +115,12 @@ def model_file(preset: Preset) -> Path:
         BackendUnavailable: it is not a model, or there is nothing to serve it.
     """
     if not has_engine():
-        raise BackendUnavailable(NO_ENGINE)
+        from aish_lsp.models.fetching import install_command  # noqa: PLC0415 - for this alone
+
+        command = install_command()
+        raise BackendUnavailable(
+            f"There is no llama.cpp here: install `llama-server`, or run `{command}`."
+        )
     path = preset.path
     try:
         with path.open("rb") as file:

@@ -58,12 +58,17 @@ class ConnectableModel:
 
 @dataclass(frozen=True, slots=True)
 class Connectable:
-    """The models that can be connected; ``small_problem`` is why there are no small ones."""
+    """The models that can be connected.
+
+    ``small_problem`` is why there are no small ones, and ``small_command`` the command that
+    installs what they need, empty if none does.
+    """
 
     found: list[ConnectableModel]
     providers: list[ConnectableModel]
     small: list[ConnectableModel]
     small_problem: str
+    small_command: str
 
 
 @operation("model.find", SessionTarget, shows=True)
@@ -89,12 +94,15 @@ async def find(caller: Caller, _params: SessionTarget) -> Answer[Connectable]:
         for offer in providers(workspace)
         if offer.preset.endpoint not in known
     ]
+    from aish_lsp.models.fetching import install_command, small_models  # noqa: PLC0415 - for this alone
+
     small, problem = await small_choices(workspace)
+    command = install_command() if problem and small_models() else ""
     rows = [
         ConnectableModel(f"{_SMALL} {number}", one.name, f"{one.size:g} GB, {one.expect}")
         for number, one in enumerate(small, 1)
     ]
-    return Answer(Connectable(found, lacking, rows, problem))
+    return Answer(Connectable(found, lacking, rows, problem, command))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

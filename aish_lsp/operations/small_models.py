@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 async def small_choices(workspace: FolderContext) -> tuple[list[SmallModel], str]:
     """Return the small models that can be fetched, and why there are none."""
     fetcher, models, problem = await _available(workspace)
-    return (models, "") if fetcher else ([], problem)
+    return models if fetcher else [], problem
 
 
 async def small_model(caller: Caller, which: str) -> Preset | str:
@@ -76,15 +76,15 @@ async def fetch_small(caller: Caller, which: str) -> Preset | str:
 async def _available(workspace: FolderContext) -> tuple[Fetcher | None, list[SmallModel], str]:
     """Return what fetches, the models, and what is missing: without it, there is no fetcher."""
     from aish_lsp.models.fetching import (  # noqa: PLC0415 - for this alone
-        NO_ENGINE,
         TOO_LITTLE_MEMORY,
         Fetcher,
+        no_engine,
         small_models,
     )
 
+    models = small_models()
+    if not models:
+        return None, [], TOO_LITTLE_MEMORY
     services = workspace.services
     fetcher = await Fetcher.find(services.http, services.environ)
-    models = small_models()
-    if fetcher is None or not models:
-        return None, [], NO_ENGINE if fetcher is None else TOO_LITTLE_MEMORY
-    return fetcher, models, ""
+    return fetcher, models, "" if fetcher else no_engine()

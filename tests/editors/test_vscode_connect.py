@@ -63,13 +63,6 @@ def served() -> Iterator[str]:
         thread.join()
 
 
-def choose(bench: Workbench, label: str) -> None:
-    """Choose a row of the list that VS Code shows at the top; only those in sight are there."""
-    bench.page.locator(".quick-input-list .monaco-list-row").first.wait_for()
-    bench.page.locator(".quick-input-widget input").first.fill(label)
-    bench.page.locator(".quick-input-list .monaco-list-row", has_text=label).first.click()
-
-
 def title(bench: Workbench, text: str) -> None:
     """Wait until the box at the top says this."""
     bench.page.locator(".quick-input-widget", has_text=text).wait_for()
@@ -86,7 +79,7 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         bench.command("aish: New Chat")
         chat.box.fill("why?")
         chat.frame.get_by_role("button", name="Connect a model").first.click()
-        choose(bench, "A server at an address")
+        bench.choose("A server at an address")
         title(bench, "The address of a server")
         bench.answer(address)
         # A wrong key is asked for again, one with the newline of the clipboard is taken.
@@ -96,7 +89,7 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         bench.answer("sk-wrong")
         title(bench, "refuses the key")
         bench.answer(f"{KEY} ")
-        choose(bench, "large-one")
+        bench.choose("large-one")
         toast = bench.page.locator(".notification-toast", has_text="Hello from large-one.")
         toast.wait_for()
         # The chat is as it was, and the model answers now.
@@ -123,12 +116,12 @@ def test_an_address_where_nothing_answers_is_told_and_another_can_be_given(tmp_p
     with opened(place, tmp_path / "profile", package(tmp_path)) as bench:
         bench.chat()
         bench.command("aish: Connect a Model")
-        choose(bench, "A server at an address")
+        bench.choose("A server at an address")
         title(bench, "The address of a server")
         bench.answer("127.0.0.1:1")
         bench.page.locator(".notification-toast", has_text="Is the server running?").wait_for()
         bench.press("Connect Another")
-        choose(bench, "Edit config.toml")
+        bench.choose("Edit config.toml")
         bench.page.locator(".tab", has_text="config.toml").wait_for()
         assert place.config.read_text().startswith("# aish: the models")
 

@@ -81,6 +81,9 @@ UNTRUSTED = (
     ),
 )
 
+#: Pressed where the extension has a server of its own, by ``test_vscode_first_start``.
+ELSEWHERE = {"connect.ts: Get llama.cpp"}
+
 
 class Model:
     """A server of models whose reply depends on the question."""
@@ -170,7 +173,7 @@ def walk(day: Day, rows: tuple[Row, ...]) -> None:
 
 
 def test_every_control_of_the_extension_has_a_row() -> None:
-    assert {row.control for row in (*ROWS, *UNTRUSTED)} == controls()
+    assert {row.control for row in (*ROWS, *UNTRUSTED)} | ELSEWHERE == controls()
 
 
 def test_every_control_does_what_it_says(tmp_path: Path) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import tiny_model
 from editor_parts import Place
 from vscode_parts import missing, opened, package
 
@@ -88,3 +95,59 @@ def test_without_a_network_that_is_said_and_can_be_tried_again(tmp_path: Path, v
         problem.wait_for(state="hidden")
         chat.ask(":help")
         assert ":undo" in chat.last
+
+
+class Hub(BaseHTTPRequestHandler):
+    """A hub with one model, whatever it is called."""
+
+    content = b""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("content-length", str(len(self.content)))
+        self.send_header("etag", f'"{hashlib.sha256(self.content).hexdigest()}"')
+        self.send_header("x-repo-commit", "a" * 40)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing on stderr."""
+
+
+@contextmanager
+def hub(content: bytes) -> Iterator[str]:
+    """Serve a model; yield the address."""
+    Hub.content = content
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.skipif(find_spec("gguf") is None, reason="needs gguf")
+def test_a_small_model_is_got_from_nothing(tmp_path: Path, vsix: Path) -> None:
+    place = Place.make(tmp_path, "work 1")
+    (place.programs / "aish-lsp").unlink()
+    content = tiny_model.model_path().read_bytes()
+    storage = tmp_path / "profile/data/User/globalStorage/aish-lsp.aish"
+    with hub(content) as address:
+        variables = {"HF_ENDPOINT": address, "OLLAMA_HOST": "127.0.0.1:9"}
+        variables["HF_HOME"] = str(tmp_path / "hub")
+        with opened(place, tmp_path / "profile", vsix, installs=True, variables=variables) as bench:
+            chat = bench.chat()
+            bench.until("a server", (storage / "server.json").exists)
+            bench.command("aish: Connect a Model")
+            bench.choose("A small model…")
+            dialog = bench.dialog()
+            assert "about 40 MB are fetched from " in dialog.inner_text()
+            dialog.get_by_role("button", name="Get llama.cpp").click()
+            bench.choose("Qwen2.5-Coder 1.5B")
+            chat.frame.get_by_role("button", name="Fetch it").click()
+            bench.page.locator(".notification-toast", has_text="local answers: ").wait_for()
+    assert "[models.local]" in place.config.read_text()

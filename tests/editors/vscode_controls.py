@@ -98,6 +98,9 @@ def _of_maker(text: str, label: str, before: int) -> Iterator[str]:
 def _of_window(text: str) -> Iterator[str]:
     for found in _MESSAGE.finditer(text):
         for argument in _arguments(text[found.end() :])[1:]:
+            # The options of a message are no button.
+            if argument.startswith("{"):
+                continue
             yield from _labels(text, argument, before=found.start())
     yield from (found[2] for found in _ICON.finditer(text))
     for found in _CHOICE.finditer(text):

@@ -219,6 +219,13 @@ class Workbench:
         box.fill(text)
         self.page.keyboard.press("Enter")
 
+    def choose(self, label: str) -> None:
+        """Choose a row of the list that VS Code shows at the top; only those in sight are there."""
+        rows = self.page.locator(".quick-input-list .monaco-list-row")
+        rows.first.wait_for()
+        self.page.locator(".quick-input-widget input").first.fill(label)
+        rows.filter(has_text=label).first.click()
+
     def webview(self, name: str) -> Any:
         """Return the frame of a webview of ours: ``chat`` or ``context``."""
 

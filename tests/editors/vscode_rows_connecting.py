@@ -15,6 +15,7 @@ from vscode_hands import (
     box,
     button,
     choice,
+    clipboard,
     has_caret,
     is_true,
     palette,
@@ -79,11 +80,16 @@ CONNECTING = (
     Row(
         "connect.ts: A small model…",
         then(palette("Connect a Model"), choice("A small model…")),
-        told("needs Ollama"),
+        told("-m pip install 'aish-lsp[local]'"),
+    ),
+    Row(
+        "connect.ts: Copy the Command",
+        toast("Copy the Command"),
+        clipboard("-m pip install 'aish-lsp[local]'"),
     ),
     Row(
         "connect.ts: Open Ollama's Website",
-        toast("Open Ollama's Website"),
+        then(palette("Connect a Model"), choice("A small model…"), toast("Open Ollama's Website")),
         website("https://ollama.com/download"),
     ),
     Row("command aish.connectModel", palette("Connect a Model"), top(CHOICES)),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import tiny_model
+from client import execute
 from command_line import at_terminal
 from conversing import Place, no, yes
 from fault_server import FaultServer, Peer, Request, Script, unused_port
@@ -282,6 +283,33 @@ async def test_in_the_chat_a_small_model_is_fetched_after_a_yes_and_answers_from
     assert (added["added"], added["active"]) == ("local", "local")
 
 
+async def test_a_fetch_ends_when_the_request_that_waits_for_it_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    place = Place.make(tmp_path)
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def pull(request: Request, peer: Peer) -> None:
+        if request.path != "/api/pull":
+            await peer.reply({"version": "0.30.0"})
+            return
+        await peer.head(kind="application/x-ndjson")
+        begun.set()
+        await peer.wait_closed()
+        ended.set()
+
+    async with FaultServer(pull) as server, place.client(OLLAMA_HOST=server.url) as client:
+        client.answers["window/showMessageRequest"] = yes
+        await client.initialize(place.folder)
+        argument = execute("aish.model.connect", {"choice": "small 1"})
+        number, answer = await client.begin("workspace/executeCommand", argument)
+        await client.within(begun.wait(), "the fetch")
+        await client.notify("$/cancelRequest", {"id": number})
+        await client.within(ended.wait(), "the end of the fetch")
+        connected = await client.within(answer, "the answer")
+    assert connected["problem"].startswith("Stopped. What has arrived is kept")
+
+
 HF = """#!{python}
 import http.server, json, os, sys
 option = dict(zip(sys.argv[1::2], sys.argv[2::2]))
@@ -353,3 +381,47 @@ async def test_without_an_engine_it_says_how_to_get_one(
     monkeypatch.setattr(fetching, "find_spec", lambda _: None)
     environ = {"OLLAMA_HOST": f"127.0.0.1:{unused_port()}"}
     assert await Fetcher.find(http, environ) is None
+
+
+@pytest.mark.parametrize(
+    ("mark", "command"),
+    [
+        ("pipx_metadata.json", "pipx install --force 'aish-lsp[local]'"),
+        ("uv-receipt.toml", "uv tool install 'aish-lsp[local]'"),
+        ("", "{python} -m pip install 'aish-lsp[local]'"),
+    ],
+)
+def test_the_command_that_adds_the_engine_is_that_of_what_has_installed_the_server(
+    mark: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    if mark:
+        (tmp_path / mark).touch()
+    assert fetching.install_command() == command.format(python=sys.executable)
+    assert fetching.install_command() in fetching.no_engine()
+
+
+@needs(HUB)
+async def test_a_fetch_tells_how_far_it_is_and_why_it_failed_where_there_is_no_terminal(
+    http: HttpClient, tmp_path: Path, model: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    async def tell(progress: str) -> None:
+        told.append(progress)
+
+    async def gone(_request: Request, peer: Peer) -> None:
+        await peer.reply({"error": "Repository not found"}, "404 Not Found")
+
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    fetcher = Fetcher("hub", "hub.example", str(tmp_path), http)
+    async with FaultServer(hub(model)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        preset = await fetcher.fetch(small_models()[0], tell)
+    assert preset.path.read_bytes() == model
+    assert len(told) > 1
+    assert told[-1] == f"100 % of {len(model) / 1e6:.0f} MB"
+    async with FaultServer(gone) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        with pytest.raises(BackendUnavailable, match=r"was not fetched\. .*404 "):
+            await fetcher.fetch(small_models()[1], tell)

@@ -2,6 +2,7 @@
 import * as vscode from "vscode";
 import type { Connectable, ConnectableModel, Connected } from "./protocol";
 import { keyIn, notAKey, type Keys } from "./server/keys";
+import { indexHost } from "./server/locate";
 import { isCancelled, messageOf, NotStarted, type Server } from "./server/client";
 import { visible } from "./text";
 
@@ -12,13 +13,17 @@ export interface ConnectParts {
   keys: Keys;
   /** Start the server again, with the keys that are kept now. */
   restart: () => Promise<void>;
+  /** Whether the server is one that the extension has installed; else it is the user's. */
+  isOwnServer: () => boolean;
+  /** Install such a server with an extra, and start it again. */
+  addToServer: (extra: string) => Promise<void>;
   place: () => Place;
   /** Another model may answer now. */
   connected: () => Promise<void>;
 }
 
-/** How a model is connected: one that was found, or what the user types. */
-type Way = ConnectableModel | "address" | "file" | "config" | "engine";
+/** How a model is connected: one that was found, what the user types, or what small ones lack. */
+type Way = ConnectableModel | Connectable | "address" | "file" | "config";
 type Row = vscode.QuickPickItem & { way?: Way };
 /** The parameters of `aish.model.connect`. */
 interface Wanted {
@@ -30,15 +35,18 @@ interface Wanted {
 
 const TITLE = "Connect a Model";
 
+/** What the extra `local` fetches: llama.cpp, and the client of the hub that has the models. */
+const ENGINE_SIZE = "about 40 MB";
+
 /** Have the user choose a model, give what it needs, and see it answer. */
-export async function connectModel(parts: ConnectParts): Promise<void> {
-  const way = await chosen(parts);
+export async function connectModel(parts: ConnectParts, isSmall = false): Promise<void> {
+  const way = await chosen(parts, isSmall);
   if (!way) return;
   try {
     if (way === "config") await vscode.commands.executeCommand("aish.editModels");
     else if (way === "address") await connectAddress(parts);
     else if (way === "file") await connectFile(parts);
-    else if (way === "engine") await tellEngines();
+    else if ("smallCommand" in way) await getEngine(parts, way);
     else await connectFound(parts, way);
   } catch (error) {
     if (error instanceof NotStarted || isCancelled(error)) return;
@@ -49,7 +57,7 @@ export async function connectModel(parts: ConnectParts): Promise<void> {
 }
 
 /** Show what can be connected; it may take a second to find that. */
-async function chosen({ server, place }: ConnectParts): Promise<Way | undefined> {
+async function chosen({ server, place }: ConnectParts, isSmall: boolean): Promise<Way | undefined> {
   const pick = vscode.window.createQuickPick<Row>();
   pick.title = TITLE;
   pick.placeholder = "Looking for model servers on this machine…";
@@ -65,7 +73,7 @@ async function chosen({ server, place }: ConnectParts): Promise<Way | undefined>
   pick.show();
   try {
     const found = await (await server()).execute("aish.model.find", place());
-    pick.items = rows(found);
+    pick.items = isSmall && found.small.length ? found.small.map(smallRow) : rows(found);
     pick.placeholder = "Which model should answer?";
     pick.busy = false;
     return await answer;
@@ -74,7 +82,8 @@ async function chosen({ server, place }: ConnectParts): Promise<Way | undefined>
   }
 }
 
-function rows({ found, providers, small, smallProblem }: Connectable): Row[] {
+function rows(all: Connectable): Row[] {
+  const { found, providers, small, smallProblem } = all;
   const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
   return [
     separator("found"),
@@ -83,15 +92,17 @@ function rows({ found, providers, small, smallProblem }: Connectable): Row[] {
     separator("with a key that you paste"),
     ...providers.map((one) => row(one, "key", "")),
     separator("on this machine, without a key"),
-    ...small.map((one) => row(one, "cloud-download", `is downloaded: ${one.detail}`)),
-    ...(smallProblem
-      ? [{ label: "$(cloud-download) A small model…", way: "engine" as const }]
-      : []),
+    ...small.map(smallRow),
+    ...(smallProblem ? [{ label: "$(cloud-download) A small model…", way: all }] : []),
     { label: "$(file-binary) A model in a GGUF file…", way: "file" as const },
     separator("elsewhere"),
     { label: "$(globe) A server at an address…", way: "address" as const },
     { label: "$(edit) Edit config.toml", way: "config" as const },
   ];
+}
+
+function smallRow(one: ConnectableModel): Row {
+  return row(one, "cloud-download", `is downloaded: ${one.detail}`);
 }
 
 function row(one: ConnectableModel, icon: string, detail: string): Row {
@@ -175,9 +186,11 @@ async function attempt({ server, place }: ConnectParts, wanted: Wanted): Promise
     title: "aish: connecting the model, and asking it to say hello",
     cancellable: true,
   };
-  return await vscode.window.withProgress(options, async (_, token) =>
-    (await server()).execute("aish.model.connect", { ...wanted, ...place() }, token),
-  );
+  return await vscode.window.withProgress(options, async (progress, token) => {
+    const running = await server();
+    const tell = (message: string): void => progress.report({ message });
+    return await running.execute("aish.model.connect", { ...wanted, ...place() }, token, tell);
+  });
 }
 
 /** Have the user paste a key, keep it, and start the server with it. */
@@ -278,15 +291,37 @@ async function tellEnd(parts: ConnectParts, { name, reply, problem }: Connected)
   if (answer === edit) await vscode.commands.executeCommand("aish.editModels");
 }
 
-/** Say what a small model needs, with a way to get it. */
-async function tellEngines(): Promise<void> {
-  const site = "Open Ollama's Website";
+/** Get what small models lack, or say what that is; then have the user choose one. */
+async function getEngine(parts: ConnectParts, lacking: Connectable): Promise<void> {
+  const { smallCommand, smallProblem } = lacking;
+  if (!smallCommand) {
+    void vscode.window.showWarningMessage(`aish: ${smallProblem}`);
+    return;
+  }
+  const [get, copy, site] = ["Get llama.cpp", "Copy the Command", "Open Ollama's Website"];
+  if (!parts.isOwnServer()) {
+    const answer = await vscode.window.showInformationMessage(
+      `aish: A small model needs llama.cpp, or Ollama. The server here is one that you have installed: this command adds llama.cpp to it: ${smallCommand} Then choose a small model again.`,
+      ...[copy, site],
+    );
+    if (answer === copy) await vscode.env.clipboard.writeText(smallCommand);
+    if (answer === site) await vscode.env.openExternal(vscode.Uri.parse(OLLAMA));
+    return;
+  }
   const answer = await vscode.window.showInformationMessage(
-    "aish: A small model needs Ollama or llama.cpp's llama-server on this machine. Install one of them, then choose it again.",
-    site,
+    "A small model needs llama.cpp.",
+    {
+      modal: true,
+      detail: `It is added to the server that this extension has installed: ${ENGINE_SIZE} are fetched from ${await indexHost()}, and the server is started again. Then you choose a model.`,
+    },
+    get,
   );
-  if (answer) await vscode.env.openExternal(vscode.Uri.parse("https://ollama.com/download"));
+  if (answer !== get) return;
+  await parts.addToServer("local");
+  await connectModel(parts, true);
 }
+
+const OLLAMA = "https://ollama.com/download";
 
 /** Open config.toml; where there is none yet, one that says what goes into it. */
 export async function editModels({ server }: Pick<ConnectParts, "server">): Promise<void> {

@@ -7,7 +7,7 @@ import { registerCommands } from "./commands";
 import { registerLanguageModels } from "./language_models";
 import { registerParticipant } from "./participant";
 import { Keys } from "./server/keys";
-import { CannotInstall, locate } from "./server/locate";
+import { addExtra, CannotInstall, isOwn, locate, type Wanted } from "./server/locate";
 import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
 import { shim } from "./server/shim";
 import { StatusBar } from "./status_bar";
@@ -50,6 +50,8 @@ class Extension implements vscode.Disposable {
   private running: Promise<Server> | undefined;
   /** What runs, or is being started. */
   private current: Server | undefined;
+  /** What it was started with. */
+  private command: string[] = [];
 
   constructor(private readonly context: vscode.ExtensionContext) {
     const server = (): Promise<Server> => this.server();
@@ -90,6 +92,8 @@ class Extension implements vscode.Disposable {
         page: this.page,
         server,
         restart: () => this.restart(),
+        isOwnServer: () => isOwn(this.command, this.context.globalStorageUri.fsPath),
+        addToServer: (extra) => this.addToServer(extra),
         keys: this.keys,
         place,
         connected: () => this.chat.refreshStatus(),
@@ -138,7 +142,7 @@ class Extension implements vscode.Disposable {
     this.bar.say("$(sync~spin) aish", "aish: the server starts");
     let server: Server | undefined;
     try {
-      const command = await this.located(usePath);
+      const command = (this.command = await this.installing(usePath, locate));
       this.log.info(`starting ${command.join(" ")}`);
       server = this.current = this.made(command);
       const late = setTimeout(() => this.tellLate(), LATE);
@@ -187,7 +191,17 @@ class Extension implements vscode.Disposable {
     return vscode.workspace.getConfiguration("aish").get<string[]>("server.command", []);
   }
 
-  private async located(usePath: boolean): Promise<string[]> {
+  /** Install the extension's own server with an extra, and start that. */
+  private async addToServer(extra: string): Promise<void> {
+    await this.installing(true, (wanted) => addExtra(wanted, extra));
+    await this.restart();
+  }
+
+  /** Do what may install the server, and show how far it is. */
+  private async installing<Result>(
+    usePath: boolean,
+    work: (wanted: Wanted) => Promise<Result>,
+  ): Promise<Result> {
     const options = {
       location: vscode.ProgressLocation.Notification,
       title: "aish",
@@ -217,7 +231,7 @@ class Extension implements vscode.Disposable {
       }
     };
     try {
-      return await locate({ ...wanted, report, signal: stopping.signal });
+      return await work({ ...wanted, report, signal: stopping.signal });
     } finally {
       end();
     }

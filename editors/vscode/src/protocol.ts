@@ -254,6 +254,7 @@ export interface Connectable {
   providers: ConnectableModel[];
   small: ConnectableModel[];
   smallProblem: string;
+  smallCommand: string;
 }
 
 export interface ConnectableModel {

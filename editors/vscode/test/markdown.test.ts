@@ -2,6 +2,7 @@ import "./dom";
 import assert from "node:assert/strict";
 import type { CommandInfo } from "../src/protocol";
 import { test } from "node:test";
+import type { CommandInfo } from "../src/protocol";
 import "../src/webview/highlight";
 import { markdown, MarkdownView } from "../src/webview/markdown";
 

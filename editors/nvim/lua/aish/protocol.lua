@@ -221,6 +221,7 @@ local M = {}
 ---@field providers aish.ConnectableModel[]
 ---@field small aish.ConnectableModel[]
 ---@field smallProblem string
+---@field smallCommand string
 
 ---@class aish.ConnectableModel
 ---@field choice string

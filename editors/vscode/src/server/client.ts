@@ -12,6 +12,7 @@ import {
   ResponseError,
   RevealOutputChannelOn,
   State,
+  WorkDoneProgress,
 } from "vscode-languageclient/node";
 import { lacksModel } from "../chat/model";
 import type { MessageRequest } from "../chat/questions";
@@ -197,13 +198,23 @@ export class Server implements vscode.Disposable {
     this.giveUp();
   }
 
-  /** Return the result of a command; rejects with an error whose message a user can act on. */
+  /**
+   * Return the result of a command; rejects with an error whose message a user can act on.
+   *
+   * `onProgress` gets how far it is, in words.
+   */
   async execute<Name extends keyof ServerCommands>(
     command: Name,
     argument: ServerCommands[Name]["params"],
     cancelled?: CancellationToken,
+    onProgress?: (message: string) => void,
   ): Promise<ServerCommands[Name]["result"]> {
-    const params = { command, arguments: [argument] };
+    const workDoneToken = `aish ${++this.number}`;
+    const told = this.client.onProgress(WorkDoneProgress.type, workDoneToken, (value) => {
+      if (value.kind !== "end" && value.message) onProgress?.(value.message);
+    });
+    const given = { command, arguments: [argument] };
+    const params = onProgress ? { ...given, workDoneToken } : given;
     const method = "workspace/executeCommand";
     const answer: Promise<ServerCommands[Name]["result"]> = cancelled
       ? this.client.sendRequest(method, params, cancelled)
@@ -215,6 +226,8 @@ export class Server implements vscode.Disposable {
         this.log.warn(`${command}: ${kindOf(error) || "failed"}: ${messageOf(error)}`);
       }
       throw error;
+    } finally {
+      told.dispose();
     }
   }
 

@@ -48,7 +48,21 @@ export async function locate(wanted: Wanted): Promise<string[]> {
     : null;
   if (onPath) return [onPath];
   const wheel = await ownWheel(wanted.wheels);
-  return [(await installed(wanted.storage, wheel)) ?? (await install(wanted, wheel))];
+  const found = await installed(wanted.storage, wheel);
+  if (!found) return [await install(wanted, wheel, await extrasOf(wanted.storage))];
+  await removeOthers(wanted.storage);
+  return [found];
+}
+
+/** Return whether a command is that of the extension's own server. */
+export function isOwn([program = ""]: readonly string[], storage: string): boolean {
+  return path.dirname(path.dirname(path.dirname(program))) === path.resolve(storage);
+}
+
+/** Install the extension's server anew, with an extra; the one that runs meanwhile stays whole. */
+export async function addExtra(wanted: Wanted, extra: string): Promise<void> {
+  const extras = new Set([...(await extrasOf(wanted.storage)), extra]);
+  await install(wanted, await ownWheel(wanted.wheels), [...extras]);
 }
 
 async function named([program = "", ...args]: readonly string[]): Promise<string[]> {
@@ -89,9 +103,21 @@ async function ownWheel(folder: string): Promise<string> {
   );
 }
 
+/** What `server.json` says. */
 interface Made {
   wheel: string;
   folder: string;
+  extras?: string[];
+}
+
+async function readMade(storage: string): Promise<Made> {
+  return JSON.parse(await fs.readFile(path.join(storage, "server.json"), "utf8")) as Made;
+}
+
+/** Return what the server was last installed with: a new version has it, too. */
+async function extrasOf(storage: string): Promise<string[]> {
+  const { extras } = await readMade(storage).catch((): Partial<Made> => ({}));
+  return extras ?? ["tools"];
 }
 
 /** What tells one build of the server from another one, though their versions are the same. */
@@ -102,7 +128,7 @@ async function nameOf(wheel: string): Promise<string> {
 
 async function installed(storage: string, wheel: string): Promise<string | null> {
   try {
-    const made = JSON.parse(await fs.readFile(path.join(storage, "server.json"), "utf8")) as Made;
+    const made = await readMade(storage);
     if (made.wheel !== (await nameOf(wheel))) return null;
     const program = inside(path.join(storage, made.folder), "aish-lsp");
     await fs.access(program, fs.constants.X_OK);
@@ -118,46 +144,61 @@ function inside(folder: string, name: string): string {
     : path.join(folder, "bin", name);
 }
 
-async function install(wanted: Wanted, wheel: string): Promise<string> {
+async function install(wanted: Wanted, wheel: string, extras: string[]): Promise<string> {
   await fs.mkdir(wanted.storage, { recursive: true });
   const folder = `server-${Date.now()}-${randomBytes(4).toString("hex")}`;
   const whole = path.join(wanted.storage, folder);
   try {
-    await make(wanted, whole, wheel);
+    await make(wanted, whole, `${wheel}[${extras.join(",")}]`);
   } catch (error) {
-    await fs.rm(whole, { recursive: true, force: true });
+    // What was stopped may write for another moment.
+    await fs.rm(whole, { recursive: true, force: true, maxRetries: 20 });
     throw error;
   }
-  const made: Made = { wheel: await nameOf(wheel), folder };
+  const made: Made = { wheel: await nameOf(wheel), folder, extras };
   const draft = path.join(wanted.storage, `${folder}.json`);
   await fs.writeFile(draft, JSON.stringify(made));
   await fs.rename(draft, path.join(wanted.storage, "server.json"));
-  await removeOthers(wanted.storage, folder);
   return inside(whole, "aish-lsp");
 }
 
-/** Remove environments that are a day old: a window may still run a younger one. */
-async function removeOthers(storage: string, kept: string): Promise<void> {
+/** Remove the environments that another one has replaced a day ago: a window may still run one. */
+async function removeOthers(storage: string): Promise<void> {
+  const { folder: kept } = await readMade(storage);
+  const isYoung = (name: string): boolean =>
+    Date.now() - Number(/^server-(\d+)-/.exec(name)?.[1] ?? Infinity) < 86_400_000;
+  if (isYoung(kept)) return;
   for (const name of await fs.readdir(storage)) {
-    const made = /^server-(\d+)-/.exec(name);
-    if (!made || name.startsWith(kept) || Date.now() - Number(made[1]) < 86_400_000) continue;
+    if (!/^server-\d+-/.test(name) || name.startsWith(kept) || isYoung(name)) continue;
     await fs.rm(path.join(storage, name), { recursive: true, force: true });
   }
 }
 
-async function make(wanted: Wanted, folder: string, wheel: string): Promise<void> {
+async function make(wanted: Wanted, folder: string, requirement: string): Promise<void> {
   const { signal, report, wheels } = wanted;
   const options = { maxBuffer: 1 << 24, timeout: 600_000, ...(signal ? { signal } : {}) };
-  const requirement = `${wheel}[tools]`;
+  const installs = async (program: string, words: string[]): Promise<void> => {
+    report("installing the server");
+    await tried(async () => {
+      const running = run(program, words, options);
+      // What is small takes no time.
+      const tell = (said: string): void => {
+        for (const [, name, size] of said.matchAll(FETCHED))
+          report(`fetching ${name} (${size} MB)`);
+      };
+      running.child.stdout?.on("data", tell);
+      running.child.stderr?.on("data", tell);
+      await running;
+    });
+  };
   const uv = await which("uv");
   const python = wanted.python || (await findPython());
   if (uv) {
     report("making a Python environment with uv");
     const version = python ?? ">=3.11";
     await tried(() => run(uv, ["venv", "--quiet", "--python", version, folder], options));
-    report("installing the server");
     const place = ["--python", inside(folder, "python"), "--find-links", wheels];
-    await tried(() => run(uv, ["pip", "install", "--quiet", ...place, requirement], options));
+    await installs(uv, ["pip", "install", "--no-progress", ...place, requirement]);
     return;
   }
   if (!python) {
@@ -168,10 +209,24 @@ async function make(wanted: Wanted, folder: string, wheel: string): Promise<void
   }
   report("making a Python environment");
   await tried(() => run(python, ["-m", "venv", folder], options), venvMissing());
-  report("installing the server");
-  const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-  const from = ["--find-links", wheels, requirement];
-  await tried(() => run(inside(folder, "python"), [...pip, ...from], options));
+  const pip = ["-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"];
+  await installs(inside(folder, "python"), [...pip, "--find-links", wheels, requirement]);
+}
+
+/** What pip and uv say of a package that they fetch. */
+const FETCHED = /^ *Downloading ([A-Za-z0-9_.]+?)(?:-\d\S*)? \(([\d.]+) ?Mi?B\)/gm;
+
+/** Return the host that packages are fetched from, as pip and uv are told. */
+export async function indexHost(environment = process.env): Promise<string> {
+  const uv = await which("uv");
+  const python = uv ? null : await findPython();
+  const told = python
+    ? await run(python, ["-m", "pip", "config", "list"], { timeout: 10_000 }).catch(() => null)
+    : null;
+  const named = uv
+    ? (environment["UV_DEFAULT_INDEX"] ?? environment["UV_INDEX_URL"])
+    : [...(told?.stdout ?? "").matchAll(/[.]index-url='([^']+)'/g)].at(-1)?.[1];
+  return (URL.canParse(named ?? "") && new URL(named ?? "").host) || "pypi.org";
 }
 
 /** Return the first Python that is new enough; null where there is none. */
