@@ -140,7 +140,10 @@ class BaseServer(LanguageServer):
         Raises:
             KeyError, CommandAlreadyRegisteredError: it is not specified, or is bound already.
         """
-        self.command(name)(partial(self._answer, name, self._specs[name].params, handler))
+        params = self._specs[name].params
+        # No partial function: pygls looks for its annotations, and to say that it has none it makes
+        # the text of all that the handler holds. That was most of what making a server took.
+        self.command(name)(lambda *arguments: self._answer(name, params, handler, *arguments))
 
     async def _answer(
         self,

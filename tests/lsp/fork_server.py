@@ -233,6 +233,7 @@ def _import_all() -> None:
     """Import what servers import, at their start and later, and read the tables of the package."""
     import httpx  # noqa: F401 - imported for the first request
     import httpx_sse  # noqa: F401
+    from client import CAPABILITIES
     from lsprotocol import types
 
     import aish_lsp
@@ -252,6 +253,9 @@ def _import_all() -> None:
         for kind in filter(inspect.isclass, (request, response, params)):
             converter().get_structure_hook(kind)
             converter().get_unstructure_hook(kind)
+    # The hook of an optional field is looked up when a message has that field.
+    initialize = {"processId": None, "rootUri": None, "capabilities": CAPABILITIES}
+    converter().structure(initialize, types.InitializeParams)
     for read in (table, ranking, known_errors, rules, tables):
         read()
 

@@ -169,6 +169,22 @@ def test_a_command_is_bound_once_and_only_if_it_is_specified() -> None:
         one.server.bind("other", echo)
 
 
+def test_binding_a_command_shows_its_handler_to_nobody() -> None:
+    class Handler:
+        shown = 0
+
+        def __repr__(self) -> str:
+            self.shown += 1
+            return "a handler, with all that it holds"
+
+        async def __call__(self, _: Call, params: Params) -> object:
+            return params
+
+    handler = Handler()
+    Peer("echo").server.bind("echo", handler)
+    assert handler.shown == 0
+
+
 async def test_an_error_of_ours_goes_out_with_code_kind_and_data() -> None:
     async def fail(*_: Any) -> object:
         raise BackendRejected("The key is wrong.", status=401)
