@@ -105,8 +105,8 @@ def test_redaction_leaves_nothing_to_redact_and_agrees_with_the_finder(text: str
 )
 @pytest.mark.slow
 def test_a_hostile_text_costs_one_pass(piece: str) -> None:
-    # Quadratic patterns would take hours; the suite's time-out is the bound.
-    redact(piece * (1_000_000 // len(piece)))
+    # Quadratic patterns would take many minutes; the suite's time-out is the bound.
+    redact(piece * (200_000 // len(piece)))
 
 
 @pytest.mark.parametrize("name", ["api_key", "apiKey", "X-Api-Key", "auth_token", "PASSWORD"])

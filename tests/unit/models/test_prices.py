@@ -40,20 +40,20 @@ def test_every_line_of_the_table_is_a_row() -> None:
     assert len(lines) == len(prices._table()) + sum(len(tiers) for _, _, tiers in ROWS)
 
 
-@pytest.mark.parametrize(("server", "model", "tiers"), ROWS)
-def test_a_rows_prices_are_sane(server: str, model: str, tiers: list[tuple[int, Price]]) -> None:
-    assert price(f"https://{server}/v1", model) == tiers[-1][1]
-    bounds = [above for above, _ in tiers]
-    assert bounds == sorted(set(bounds))
-    assert bounds[0] == 0
-    for _, each in tiers:
-        assert 0 < each.input <= each.output <= 300
-        assert each.cache_read is None or 0 < each.cache_read <= each.input
-        assert each.cache_write is None or each.input < each.cache_write <= 2 * each.input
-    for (_, less), (_, more) in pairwise(tiers):
-        assert more.input > less.input
-        assert more.output > less.output
-        assert (more.cache_read or more.input) > (less.cache_read or less.input)
+def test_a_rows_prices_are_sane() -> None:
+    for server, model, tiers in ROWS:
+        assert price(f"https://{server}/v1", model) == tiers[-1][1], model
+        bounds = [above for above, _ in tiers]
+        assert bounds == sorted(set(bounds)), model
+        assert bounds[0] == 0, model
+        for _, each in tiers:
+            assert 0 < each.input <= each.output <= 300, model
+            assert each.cache_read is None or 0 < each.cache_read <= each.input, model
+            assert each.cache_write is None or each.input < each.cache_write <= 2 * each.input
+        for (_, less), (_, more) in pairwise(tiers):
+            assert more.input > less.input, model
+            assert more.output > less.output, model
+            assert (more.cache_read or more.input) > (less.cache_read or less.input), model
 
 
 def test_the_tables_date() -> None:

@@ -65,9 +65,9 @@ def cut(raw: bytes, size: int) -> list[bytes]:
         (b"database: a\n\n", []),
     ],
 )
-@pytest.mark.parametrize("size", [1, 2, 3, 1000])
-def test_decodes_whatever_the_cuts(raw: bytes, events: list[str], size: int) -> None:
-    assert decode(*cut(raw, size)) == events
+def test_decodes_whatever_the_cuts(raw: bytes, events: list[str]) -> None:
+    for size in (1, 2, 3, 1000):
+        assert decode(*cut(raw, size)) == events, size
 
 
 async def test_an_event_is_handed_on_when_its_blank_line_is_there() -> None:

@@ -27,14 +27,10 @@ run = "ls {folder}"
 """
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_line_of_a_table_is_longer_than_200_characters(path: Path) -> None:
-    assert max(map(len, path.read_text().split("\n"))) <= 200
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_table_is_small_enough_to_be_read_and_merged(path: Path) -> None:
-    assert path.stat().st_size < 40 * 1024
+def test_a_table_is_short_enough_in_lines_and_bytes_to_be_read_and_merged() -> None:
+    for path in FILES:
+        assert max(map(len, path.read_text().split("\n"))) <= 200, path.name
+        assert path.stat().st_size < 40 * 1024, path.name
 
 
 def test_each_name_is_in_the_table_once() -> None:

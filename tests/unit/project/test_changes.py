@@ -298,7 +298,7 @@ RULES = st.lists(
 
 
 @settings(
-    max_examples=60,
+    max_examples=1000 if os.environ.get("TESTS_FULL") else 25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -569,7 +569,7 @@ PATTERNS = st.one_of(
 @needs_git
 @pytest.mark.skipif(sys.platform == "darwin", reason="names are case-folded there")
 @settings(
-    max_examples=150,
+    max_examples=1000 if os.environ.get("TESTS_FULL") else 50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

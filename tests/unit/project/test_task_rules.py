@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from aish_lsp.project import manifests
 from aish_lsp.project.manifests import _FINDERS
 from aish_lsp.project.manifests.entries import READERS
@@ -46,20 +44,20 @@ def templates(row: dict[str, Any]) -> Iterator[str]:
         yield entry["command"] if isinstance(entry, dict) else entry
 
 
-@pytest.mark.parametrize(("group", "row"), ROWS, ids=lambda value: str(value)[:40])
-def test_a_row_has_known_keys_words_readers_and_patterns(group: str, row: dict[str, Any]) -> None:
-    assert row.keys() <= KEYS | ENTRY_NAMES.keys(), group
-    assert row.get("rank", "OWN") in Rank.__members__
-    assert row.get("reader", "just") in READERS
-    for part in (
-        row,
-        *(row[intent] for intent in ENTRY_NAMES if isinstance(row.get(intent), dict)),
-    ):
-        for name in ("word", "without", "captures"):
-            re.compile(part.get(name, ""))
-    for template in templates(row):
-        names = {name for _, name, _, _ in string.Formatter().parse(template) if name}
-        assert names <= GIVEN | RULES["words"].keys(), (group, template)
+def test_a_row_has_known_keys_words_readers_and_patterns() -> None:
+    for group, row in ROWS:
+        assert row.keys() <= KEYS | ENTRY_NAMES.keys(), (group, row)
+        assert row.get("rank", "OWN") in Rank.__members__, (group, row)
+        assert row.get("reader", "just") in READERS, (group, row)
+        for part in (
+            row,
+            *(row[intent] for intent in ENTRY_NAMES if isinstance(row.get(intent), dict)),
+        ):
+            for name in ("word", "without", "captures"):
+                re.compile(part.get(name, ""))
+        for template in templates(row):
+            names = {name for _, name, _, _ in string.Formatter().parse(template) if name}
+            assert names <= GIVEN | RULES["words"].keys(), (group, template)
 
 
 def test_every_group_is_used_by_a_finder_or_a_function() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -59,7 +60,7 @@ def overwrites(text: str, root: Path) -> bool:
 
 
 @given(LINES)
-@settings(max_examples=150)
+@settings(max_examples=1000 if os.environ.get("TESTS_FULL") else 50)
 def test_what_overwrites_a_file_is_known_to(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
