@@ -164,7 +164,7 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     composed = compose(text, workspace, question.earlier)
     if composed is None:
         asked = shortened(text, workspace)
-        ways = (compose(way, workspace) for way in ([asked] if asked else told_of(text)))
+        ways = (compose(way, workspace) for way in ([asked] if asked else told_of(text, workspace)))
         composed = next(filter(None, ways), None)
         text = asked or text
     is_going_on = composed is not None and composed.goes_on

@@ -79,7 +79,7 @@ _TURNS: Final = frozenset(
         *("each", "every", "per", "last", "second", "distinct", "unique", "different", "longest"),
         *("shortest", "largest", "smallest", "newest", "oldest", "most", "least", "average"),
         *("sum", "total", "not", "no", "never", "half", "odd", "even", "next", "previous"),
-        *("reverse", "sorted"),
+        *("reverse", "sorted", "starting", "ending", "beginning", "longer", "shorter", "older"),
     )
 )
 

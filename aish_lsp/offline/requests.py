@@ -26,11 +26,11 @@ _WISH: Final = (
 )
 #: Where a clause ends; a conjunction begins one only before a subject or a wish.
 _BREAK: Final = re.compile(
-    rf"""(?:[,;:!?]|(?<!\.)\.{{1,3}})(?=\s|$)\s*(?:(?:and|but|so)\s+(?=\w))?
+    rf"""(?:[,;:!?]|(?<!\.)\.{{1,3}})(?=\s|$)\s*(?:(?:and|but|so|therefore)\s+(?=\w))?
     |\s+-+\s+
-    |\s+(?:and|but|so)\s+(?=(?:now\s+)?(?:{_SUBJECT}|all\s+(?:that\s+)?(?:i|we)\b|would|want|need|how|what|which\s+(?:ones?|of)\b))
+    |\s+(?:and|but|so|therefore)\s+(?=(?:now\s+)?(?:{_SUBJECT}|all\s+(?:that\s+)?(?:i|we)\b|would|want|need|how|what|which\s+(?:ones?|of)\b))
     |\s+(?=(?:because|so\s+that|since\s+{_SUBJECT})\b)
-    |(?<!\ball)(?<!what)(?<!that)(?<!and)(?<!but)(?<!so)\s+(?={_WISH})""",
+    |(?<!\ball)(?<!what)(?<!that)(?<!and)(?<!but)(?<!so)(?<!because)\s+(?={_WISH})""",
     re.IGNORECASE | re.VERBOSE,
 )
 #: A clause that gives a reason, or asks without saying for what.
@@ -40,7 +40,7 @@ _EMPTY: Final = re.compile(
     |(?:ok|so|well|basically|\s)*
     |(?:what|which)\s+command(?:\s+(?:do|should|can)\s+i\s+\w+)?
     |what\s+is\s+the\s+(?:best\s+)?(?:way|command)
-    |(?:what|how)\s+(?:do|can|would|should)\s+(?:i|you|we)\s+(?:do|type|run|tell|use|know)
+    |how|(?:what|how)\s+(?:do|can|would|should)\s+(?:i|you|we)\s+(?:do|type|run|tell|use|know)
         (?:\s+(?:that|this|it|so))?
     |(?:what\s+to\s+do|any\s+(?:ideas?|help|hints?))(?:\s+here)?)\W*""",
     re.IGNORECASE | re.VERBOSE,
@@ -60,11 +60,17 @@ _THERE: Final = re.compile(
     re.IGNORECASE,
 )
 _THINGS: Final = re.compile(r"\b(?:files|folders|directories)\b", re.IGNORECASE)
-_NAME: Final = re.compile(r"(?<![\w.])[\w.~/-]*\w")
+_NAME: Final = re.compile(r"(?<![\w.])(?<!\ba )(?<!\ban )[\w.~/-]*\w")
 _FILE_LIKE: Final = re.compile(r"[\w/~-]+\.[a-z]\w{0,4}")
 #: What things begin with that are brought up: "there are some empty files in docs".
 _SOME: Final = re.compile(
-    r"\b(?:all|some|many|several|a lot of|lots of|the|my|an?)\b", re.IGNORECASE
+    r"\b(?:all|some|many|several|a lot of|lots of|the|my|an?|files|folders)\b", re.IGNORECASE
+)
+#: "the folder logs contains old files"
+_HOLDS: Final = re.compile(
+    r"\W*(?:(?:the|my|our) )?(?:folder |directory )?(\S+)(?: folder| directory)?"
+    r" (?:contains|has) (.+)",
+    re.IGNORECASE,
 )
 _AROUND: Final = re.compile(r"\s+(?:lying|hanging|sitting|spread|scattered)(?:\s+around)?\b")
 
@@ -80,14 +86,9 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     told, wanted = _sorted_out(text)
     if not wanted or any(map(_LIMITS.search, told)):
         return ""
-    names = dict.fromkeys(
-        name
-        for clause in told
-        for name in _NAME.findall(clause)
-        if _FILE_LIKE.fullmatch(name) or (words().term(name.lower()) and workspace.exists(name))
-    )
+    names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     there = _THERE.search(wanted)
-    if any(name in wanted for name in names) or not (names or there):
+    if set(names) & set(_names(wanted, workspace)) or not (names or there):
         return wanted
     if not names:
         things = there and there["many"] and _THINGS.search(" ".join(told))
@@ -103,15 +104,26 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     return wanted[: there.start()] + meant + wanted[there.end() :]
 
 
-def told_of(text: str) -> Iterator[str]:
+def _names(clause: str, workspace: WorkspaceFacts) -> list[str]:
+    """Return the names in a clause: what looks like a file, and what is there."""
+    return [
+        name
+        for name in _NAME.findall(clause)
+        if _FILE_LIKE.fullmatch(name) or (words().term(name.lower()) and workspace.exists(name))
+    ]
+
+
+def told_of(text: str, workspace: WorkspaceFacts) -> Iterator[str]:
     """Yield the request with all that the clause before it tells of the things that are meant."""
     told, wanted = _sorted_out(text)
     if len(told) != 1 or not wanted or _ONLY.search(told[0]):
         return
-    clause = _AROUND.sub("", told[0])
+    clause = _HOLDS.sub(r"\2 in \1", _AROUND.sub("", told[0]))
     there = _THERE.search(wanted)
-    for start in [match.start() for match in _SOME.finditer(clause)][:_MOST]:
+    for start in [0, *(match.start() for match in _SOME.finditer(clause))][:_MOST]:
         things = clause[start:]
+        if _names(clause[:start], workspace):
+            return
         if there is None:
             yield f"{wanted.rstrip('?.! ')} of {things}"
         else:
@@ -129,7 +141,7 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
     wanted = ""
     for at, (clause, _) in enumerate(clauses):
         asked = words().bare(clause)
-        is_asked = asked != clause or asks(clause)
+        is_asked = asks(asked) or (asked != clause and at == len(clauses) - 1)
         others = any(words().bare(one) != one or asks(one) for one, _ in clauses[at + 1 :])
         if wanted and (whose := re.match(r"its(?= name)", clause, re.IGNORECASE)):
             wanted = f"{wanted} whose{clause[whose.end() :]}"

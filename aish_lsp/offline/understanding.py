@@ -107,7 +107,7 @@ _GOING_ON: Final = 0.4
 _MOST_SPLITS: Final = 8
 
 #: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
-_MOST_UNEXPLAINED: Final = 2.1
+_MOST_UNEXPLAINED: Final = 1.2
 _LEAST_LIKE: Final = 0.3
 #: The part of a question that it has to explain otherwise.
 _SAYS_IT: Final = 0.85

@@ -192,9 +192,8 @@ _FIELDS: Final = {
 def _fields(things: Things, said: list[Value]) -> None:
     if not things.target.gnu:
         raise Misfit("-printf is GNU's")
-    words = re.findall(
-        r"\b(name|filename|path|size|permission|owner|group|inode|type|modification)", said[0].text
-    )
+    shape = r"\b(name|filename|path|size|permission|owner|group|inode|type|modification)"
+    words = re.findall(shape, " ".join(one.text for one in said))
     put(things, "lists", " ".join(_FIELDS[word] for word in words))
 
 
@@ -315,6 +314,11 @@ def _broken(things: Things) -> None:
     things.tests.append("-xtype l" if things.target.gnu else r"\! -exec test -e {} \;")
 
 
+def _matches_at(things: Things, text: list[Value], places: list[Value]) -> None:
+    _matching_files(things, text)
+    _roots(things, places)
+
+
 def _matches_in(things: Things, text: list[Value], names: list[Value]) -> None:
     _content("-H")(things, text)
     (_of_format if names[0].kind == "format" else _these("f"))(things, names)
@@ -352,6 +356,7 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "search_files": _search_files,
     "search_text": _content("-H"),
     "matches_in": _matches_in,
+    "matches_at": _matches_at,
     "matching_files": _content_shown("-l"),
     "matching_lines": _content_shown("-H"),
     "line_numbers": _line_numbers,

@@ -456,7 +456,13 @@ def _values(group: str | None, values: Sequence[Value]) -> list[Value]:
     if group is None:
         return []
     marks = re.findall(r":(\d+)>", group)
-    return [values[int(mark)] for mark in marks] if marks else [Value(group.strip())]
+    if marks:
+        return [values[int(mark)] for mark in marks]
+    return [Value(one) for one in _LISTED.split(group.strip())]
+
+
+#: What stands between the plain words of a list: "docs , src and tests".
+_LISTED: Final = re.compile(r" , (?:and |or )?| (?:and|or) ")
 
 
 def put(request: Any, name: str, value: Any) -> None:

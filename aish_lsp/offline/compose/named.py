@@ -81,9 +81,7 @@ def _slot(values: list[Value], form: str) -> str:
             and re.match(r"[^{}]+\}", values[-1].text)
         ):
             raise Misfit("braces that were taken apart at their comma")
-        plain = first.kind == "word"  # "docs and src": words that are no values by their shape
-        bare = re.sub(r",|\b(?:and|or)\b", " ", first.text).split() if plain else []
-        return " ".join(map(_name, map(Value, bare) if bare else values))
+        return " ".join(map(_name, values))
     if len(values) > 1:
         raise Misfit("one is needed")
     if form == "n":

@@ -242,6 +242,10 @@ PREDICATES: Final[Mapping[str, Make]] = {
     "begins": _names("{}*"),
     "ends": _names("*{}"),
     "contains": _names("*{}*"),
+    "contains_but": lambda _, one, other: [
+        *_names("*{}*")(_, one),
+        *(f"-not {test}" for test in _names("*{}*")(_, other[:1])),
+    ],
     "extension": extensions,
     "larger": _size("+"),
     "smaller": _size("-"),

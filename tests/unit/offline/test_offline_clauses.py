@@ -101,6 +101,18 @@ def test_a_situation_that_limits_the_request_is_not_left_out(tmp_path: Path, que
             "find . -type f -name '*utils.py'",
         ),
         (
+            "the folder logs contains files with the extension tmp, I would like to delete them",
+            "find logs -type f -name '*.tmp' -delete",
+        ),
+        (
+            "I need the 2 newest files in logs because I want to send them to support",
+            "find logs -type f -printf '%T@ %p\\n' | sort -rn | head -n 2 | cut -d ' ' -f 2-",
+        ),
+        (
+            "I want a backup of logs, so please pack it into logs.tar.gz",
+            "tar -caf logs.tar.gz logs",
+        ),
+        (
             "sorry for the newbie question, but how can I make a copy of a.txt named b.txt?",
             "cp -i a.txt b.txt",
         ),
@@ -149,6 +161,18 @@ def test_an_answer_that_leaves_much_of_the_question_unexplained_is_not_given(
         ("run a.txt with python3.11", "python3.11 a.txt"),
         ("delete lines 2 and 4 of a.txt", "sed -i '2d;4d' a.txt"),
         ("show lines 2, 3 and 5 of a.txt", "sed -n '2p;3p;5p' a.txt"),
+        (
+            'find all files in logs whose name contains "a" but not "m"',
+            "find logs -type f -name '*a*' -not -name '*m*'",
+        ),
+        (
+            "find the word TODO in logs, excluding .js files",
+            "find logs -type f -not -name '*.js' -exec grep -H TODO {} +",
+        ),
+        (
+            "find all files in logs that have the extension py or js",
+            "find logs -type f \\( -name '*.py' -o -name '*.js' \\)",
+        ),
         ("find all executables in logs", "find logs -type f -executable"),
         ("append the word done to every line of a.txt", "sed -i 's/$/done/' a.txt"),
         ("everything in a.txt in capitals", "tr '[:lower:]' '[:upper:]' < a.txt"),
