@@ -202,8 +202,8 @@ def checklist_actions(
 ) -> Iterator[types.CodeAction]:
     """Yield the actions on the lines of a checklist at a place in a chat document."""
     uri = params.text_document.uri
-    text = documents.text(uri)
-    if text is None or "- [" not in text or chats.at(uri) is None:
+    text = documents.text(uri) if chats.at(uri) is not None else None
+    if text is None or "- [" not in text:
         return
     lines = text.split("\n")
     first, last = params.range.start.line, min(params.range.end.line, len(lines) - 1)

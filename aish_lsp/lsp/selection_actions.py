@@ -72,11 +72,12 @@ def selection_actions(
     """Yield what can be asked about a place in an open document."""
     uri = params.text_document.uri
     text = documents.text(uri)
-    if text is None:
-        return
-    looking = _Looking(documents, workspaces.folder_of(uri), uri, text.split("\n"))
     # Our own diagnostics only say what can be run.
     problems = [problem for problem in params.context.diagnostics if problem.source != "aish"]
+    # Many clients ask at each move of the cursor: a document is not split into lines for nothing.
+    if text is None or (not problems and params.range.start == params.range.end):
+        return
+    looking = _Looking(documents, workspaces.folder_of(uri), uri, text.split("\n"))
     for problem in problems[:_MOST_PROBLEMS]:
         which = "" if len(problems) == 1 else f": {_titled(problem.message)}"
         yield from looking.problem_actions(problem, which)
