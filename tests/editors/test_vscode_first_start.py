@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,34 +98,54 @@ def test_without_a_network_that_is_said_and_can_be_tried_again(tmp_path: Path, v
 
 
 class Hub(BaseHTTPRequestHandler):
-    """A hub with one model, whatever it is called."""
+    """A hub with one model, whatever it is called; a fetch of it waits half way to go on."""
 
     content = b""
+    goes_on: threading.Event
 
     def do_HEAD(self) -> None:
-        self.send_response(200)
-        self.send_header("content-length", str(len(self.content)))
-        self.send_header("etag", f'"{hashlib.sha256(self.content).hexdigest()}"')
-        self.send_header("x-repo-commit", "a" * 40)
-        self.end_headers()
+        self._head(0)
 
     def do_GET(self) -> None:
-        self.do_HEAD()
-        self.wfile.write(self.content)
+        asked = self.headers.get("range", "bytes=0-")
+        begin = int(asked[6:].partition("-")[0])
+        self._head(begin)
+        half = max(begin, len(self.content) // 2)
+        with suppress(OSError):
+            self.wfile.write(self.content[begin:half])
+            self.wfile.flush()
+            self.goes_on.wait()
+            self.wfile.write(self.content[half:])
+
+    def _head(self, begin: int) -> None:
+        size = len(self.content)
+        self.send_response(206 if begin else 200)
+        if begin:
+            self.send_header("content-range", f"bytes {begin}-{size - 1}/{size}")
+        self.send_header("content-length", str(size - begin))
+        self.send_header("etag", f'"{hashlib.sha256(self.content).hexdigest()}"')
+        self.send_header("x-repo-commit", "a" * 40)
+        self.send_header("accept-ranges", "bytes")
+        self.end_headers()
 
     def log_message(self, *_arguments: object) -> None:
         """Say nothing on stderr."""
 
 
 @contextmanager
-def hub(content: bytes) -> Iterator[str]:
-    """Serve a model; yield the address."""
-    Hub.content = content
+def hub(content: bytes, cache: Path) -> Iterator[dict[str, str]]:
+    """Serve a model; yield the environment of who is to fetch it, and from nowhere else."""
+    Hub.content, Hub.goes_on = content, threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield {
+            "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
+            "HF_HOME": str(cache / "hub"),
+            "OLLAMA_HOST": "127.0.0.1:9",
+        }
     finally:
+        Hub.goes_on.set()
         server.shutdown()
         server.server_close()
 
@@ -136,9 +156,8 @@ def test_a_small_model_is_got_from_nothing(tmp_path: Path, vsix: Path) -> None:
     (place.programs / "aish-lsp").unlink()
     content = tiny_model.model_path().read_bytes()
     storage = tmp_path / "profile/data/User/globalStorage/aish-lsp.aish"
-    with hub(content) as address:
-        variables = {"HF_ENDPOINT": address, "OLLAMA_HOST": "127.0.0.1:9"}
-        variables["HF_HOME"] = str(tmp_path / "hub")
+    with hub(content, tmp_path) as variables:
+        Hub.goes_on.set()
         with opened(place, tmp_path / "profile", vsix, installs=True, variables=variables) as bench:
             chat = bench.chat()
             bench.until("a server", (storage / "server.json").exists)
@@ -150,4 +169,33 @@ def test_a_small_model_is_got_from_nothing(tmp_path: Path, vsix: Path) -> None:
             bench.choose("Qwen2.5-Coder 1.5B")
             chat.frame.get_by_role("button", name="Fetch it").click()
             bench.page.locator(".notification-toast", has_text="local answers: ").wait_for()
+    assert "[models.local]" in place.config.read_text()
+
+
+@pytest.mark.skipif(
+    None in (find_spec("gguf"), find_spec("xllamacpp")), reason="needs gguf and xllamacpp"
+)
+def test_a_fetch_shows_how_far_it_is_and_can_be_stopped_and_begun_again(
+    tmp_path: Path, vsix: Path
+) -> None:
+    place = Place.make(tmp_path, "work 1")
+    content = tiny_model.model_path().read_bytes() + bytes(24_000_000)
+    toasts = ".notification-toast"
+    with (
+        hub(content, tmp_path) as variables,
+        opened(place, tmp_path / "profile", vsix, variables=variables) as bench,
+    ):
+        chat = bench.chat()
+        bench.command("aish: Connect a Model")
+        bench.choose("Qwen2.5-Coder 1.5B")
+        chat.frame.get_by_role("button", name="Fetch it").click()
+        bench.page.locator(toasts, has_text="43 % of 24 MB").wait_for()
+        bench.press("Cancel")
+        bench.page.locator(toasts, has_text="What has arrived is kept").wait_for()
+        assert not place.config.exists()
+        Hub.goes_on.set()
+        bench.press("Connect Another")
+        bench.choose("Qwen2.5-Coder 1.5B")
+        chat.frame.get_by_role("button", name="Fetch it").click()
+        bench.page.locator(toasts, has_text="local answers: ").wait_for()
     assert "[models.local]" in place.config.read_text()

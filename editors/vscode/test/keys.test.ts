@@ -55,3 +55,14 @@ test("a locked storage is told without the key, which holds until the window is 
   assert.equal(await keys.keep("A_KEY"), false);
   assert.deepEqual(await keys.all(), {});
 });
+
+test("a storage that never answers is a locked one, and holds nothing up", async () => {
+  const told: string[] = [];
+  const never = async (): Promise<never> => await new Promise(() => undefined);
+  const secrets = { ...storage(), get: never, store: never };
+  const keys = new Keys(secrets, (message) => told.push(message), 1);
+  assert.deepEqual(await keys.all(), {});
+  assert.equal(await keys.keep("A_KEY", "sk-abc"), false);
+  assert.deepEqual(await keys.all(), { A_KEY: "sk-abc" });
+  assert.match(told.join(), /does not answer/);
+});

@@ -6,6 +6,9 @@ import type { Event, SecretStorage } from "vscode";
 
 const NAME = "aish.keys";
 
+/** Milliseconds after which a storage that waits for its user is taken for a locked one. */
+const PATIENCE = 10_000;
+
 export class Keys {
   /** What could not be kept: it holds until the window is closed. */
   private readonly passing = new Map<string, string>();
@@ -13,6 +16,7 @@ export class Keys {
   constructor(
     private readonly secrets: SecretStorage,
     private readonly warn: (message: string) => void,
+    private readonly patience = PATIENCE,
   ) {}
 
   /** Keys were changed, here or in another window. */
@@ -31,7 +35,7 @@ export class Keys {
     try {
       const others = Object.entries(await this.read()).filter(([name]) => name !== variable);
       const kept = key ? [...others, [variable, key] as const] : others;
-      await this.secrets.store(NAME, JSON.stringify(Object.fromEntries(kept)));
+      await this.answered(this.secrets.store(NAME, JSON.stringify(Object.fromEntries(kept))));
       return true;
     } catch (error) {
       this.warn(`The key for ${variable} cannot be kept: ${String(error)}`);
@@ -50,7 +54,18 @@ export class Keys {
   }
 
   private async read(): Promise<Record<string, string>> {
-    return JSON.parse((await this.secrets.get(NAME)) ?? "{}") as Record<string, string>;
+    const text = await this.answered(this.secrets.get(NAME));
+    return JSON.parse(text ?? "{}") as Record<string, string>;
+  }
+
+  /** Wait for the storage, but not for ever: the server is not started meanwhile. */
+  private async answered<Result>(work: PromiseLike<Result>): Promise<Result> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const error = new Error("the storage does not answer");
+      timer = setTimeout(() => reject(error), this.patience);
+    });
+    return await Promise.race([work, late]).finally(() => clearTimeout(timer));
   }
 }
 
