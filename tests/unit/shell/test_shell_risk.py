@@ -294,18 +294,18 @@ def test_program_held_to_reading_is_safe(text: str) -> None:
     assert classify(text, "bash", confined=True).risk == "safe"
 
 
-@pytest.mark.parametrize("text", SAFE + SAFE_IF_CONFINED)
-def test_nothing_is_safe_without_sandbox(text: str) -> None:
-    verdict = classify(text, "bash", confined=False)
-    assert verdict == Verdict("caution", (UNHELD,))
-    assert verdict.only_reads
+def test_nothing_is_safe_without_sandbox() -> None:
+    for text in SAFE + SAFE_IF_CONFINED:
+        verdict = classify(text, "bash", confined=False)
+        assert verdict == Verdict("caution", (UNHELD,)), text
+        assert verdict.only_reads, text
 
 
-@pytest.mark.parametrize("text", CAUTION + DESTRUCTIVE)
-def test_verdict_of_other_risk_is_the_same_without_sandbox(text: str) -> None:
-    verdict = classify(text, "bash", confined=False)
-    assert verdict == classify(text, "bash", confined=True)
-    assert not verdict.only_reads
+def test_verdict_of_other_risk_is_the_same_without_sandbox() -> None:
+    for text in CAUTION + DESTRUCTIVE:
+        verdict = classify(text, "bash", confined=False)
+        assert verdict == classify(text, "bash", confined=True), text
+        assert not verdict.only_reads, text
 
 
 @pytest.mark.parametrize(
@@ -344,16 +344,16 @@ def test_syntax_of_bash_alone_is_read(text: str) -> None:
     assert classify(f"bash -c {shlex.quote(text)}", "bash", confined=True).risk == "safe"
 
 
-@pytest.mark.parametrize("text", SAFE)
-def test_with_another_shell_nothing_is_safe(text: str) -> None:
-    for shell in ("zsh", "fish", "/usr/bin/pwsh", "", "bash5"):
-        assert classify(text, shell, confined=True).risk != "safe", shell
+@pytest.mark.parametrize("shell", ["zsh", "fish", "/usr/bin/pwsh", "", "bash5"])
+def test_with_another_shell_nothing_is_safe(shell: str) -> None:
+    for text in SAFE:
+        assert classify(text, shell, confined=True).risk != "safe", text
 
 
-@pytest.mark.parametrize("text", SAFE)
-def test_what_is_safe_is_so_only_with_what_is_safe(text: str) -> None:
-    for tail in ("; x", " | x", " & x", " > x", "\nx", "; $x"):
-        assert classify(f"{text}\n{tail.lstrip()}", "bash", confined=True).risk != "safe", tail
+@pytest.mark.parametrize("tail", ["; x", " | x", " & x", " > x", "\nx", "; $x"])
+def test_what_is_safe_is_so_only_with_what_is_safe(tail: str) -> None:
+    for text in SAFE:
+        assert classify(f"{text}\n{tail.lstrip()}", "bash", confined=True).risk != "safe", text
 
 
 @pytest.mark.parametrize(
