@@ -41,31 +41,6 @@ _PAUSE: Final = 0.5
 _HUB: Final = "https://huggingface.co"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
-#: What fetches from the hub, in a process that can be stopped. It prints how far it is, unless it
-#: draws a bar on a terminal, then where the file is, or why there is none.
-_FETCH: Final = """
-import sys
-from huggingface_hub import hf_hub_download
-class Progress:
-    def __init__(self, *, total=None, initial=0, **_):
-        self.total, self.done = total, initial
-    def update(self, count=1):
-        self.done += count
-        if self.total:
-            print("at", self.done, self.total, flush=True)
-    def __enter__(self):
-        return self
-    def __exit__(self, *_):
-        pass
-bar = None if sys.stderr.isatty() else Progress
-try:
-    print("path", hf_hub_download(sys.argv[1], sys.argv[2], tqdm_class=bar))
-except KeyboardInterrupt:
-    sys.exit(130)
-except Exception as error:
-    print("failed", *": ".join(str(one) for one in (error, error.__cause__) if one).split())
-"""
-
 #: Gets the progress of a fetch, in words.
 Told: TypeAlias = "Callable[[str], Awaitable[None]]"
 
@@ -240,7 +215,8 @@ def _share(done: int, total: int, step: int = 1) -> str:
 async def _download(model: SmallModel, told: Told) -> Path:
     """Have the hub's client fetch a file, tell each hundredth of it, and return its path."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-c", _FETCH, model.repository, model.file),
+        *(sys.executable, "-P", "-m", "aish_lsp.models.hub_download"),
+        *(model.repository, model.file),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         # Its faster way cannot go on with a file, and does not work behind many proxies.

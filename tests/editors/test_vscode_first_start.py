@@ -102,12 +102,14 @@ class Hub(BaseHTTPRequestHandler):
 
     content = b""
     goes_on: threading.Event
+    ranges: list[str]
 
     def do_HEAD(self) -> None:
         self._head(0)
 
     def do_GET(self) -> None:
         asked = self.headers.get("range", "bytes=0-")
+        self.ranges.append(asked)
         begin = int(asked[6:].partition("-")[0])
         self._head(begin)
         half = max(begin, len(self.content) // 2)
@@ -135,7 +137,7 @@ class Hub(BaseHTTPRequestHandler):
 @contextmanager
 def hub(content: bytes, cache: Path) -> Iterator[dict[str, str]]:
     """Serve a model; yield the environment of who is to fetch it, and from nowhere else."""
-    Hub.content, Hub.goes_on = content, threading.Event()
+    Hub.content, Hub.ranges, Hub.goes_on = content, [], threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -175,7 +177,7 @@ def test_a_small_model_is_got_from_nothing(tmp_path: Path, vsix: Path) -> None:
 @pytest.mark.skipif(
     None in (find_spec("gguf"), find_spec("xllamacpp")), reason="needs gguf and xllamacpp"
 )
-def test_a_fetch_shows_how_far_it_is_and_can_be_stopped_and_begun_again(
+def test_a_fetch_shows_how_far_it_is_and_goes_on_after_it_was_stopped(
     tmp_path: Path, vsix: Path
 ) -> None:
     place = Place.make(tmp_path, "work 1")
@@ -198,4 +200,5 @@ def test_a_fetch_shows_how_far_it_is_and_can_be_stopped_and_begun_again(
         bench.choose("Qwen2.5-Coder 1.5B")
         chat.frame.get_by_role("button", name="Fetch it").click()
         bench.page.locator(toasts, has_text="local answers: ").wait_for()
+    assert Hub.ranges[-1] > "bytes=1"
     assert "[models.local]" in place.config.read_text()

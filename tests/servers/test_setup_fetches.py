@@ -425,3 +425,38 @@ async def test_a_fetch_tells_how_far_it_is_and_why_it_failed_where_there_is_no_t
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         with pytest.raises(BackendUnavailable, match=r"was not fetched\. .*404 "):
             await fetcher.fetch(small_models()[1], tell)
+
+
+@needs(HUB)
+async def test_a_fetch_that_was_stopped_goes_on_where_it_was_and_leaves_nothing_else(
+    http: HttpClient, tmp_path: Path, model: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, told = len(model) - 1_000_000, []
+
+    async def stalls(request: Request, peer: Peer) -> None:
+        if request.method == "HEAD":
+            await hub(model)(request, peer)
+            return
+        await peer.send(f"HTTP/1.1 200 OK\r\nContent-Length: {len(model)}\r\n\r\n".encode())
+        await peer.send(model[:most])
+        await peer.wait_closed()
+
+    async def stop(progress: str) -> None:
+        # The client tells of a piece before it writes it.
+        told.append(progress)
+        if len(told) == 2:
+            raise asyncio.CancelledError
+
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    fetcher = Fetcher("hub", "hub.example", str(tmp_path), http)
+    async with FaultServer(stalls) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        with pytest.raises(asyncio.CancelledError):
+            await fetcher.fetch(small_models()[0], stop)
+    async with FaultServer(hub(model)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        preset = await fetcher.fetch(small_models()[0], unheard)
+        [got] = [one for one in server.requests if one.method == "GET"]
+    assert got.headers["range"] > "bytes=1"
+    assert preset.path.read_bytes() == model
+    assert [one.name for one in tmp_path.glob("hub/*/blobs/*")] == [preset.path.resolve().name]
