@@ -12,7 +12,7 @@ from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.offline.deeds import risk_of
+from aish_lsp.offline.deeds import risk_of, tells
 from aish_lsp.offline.matching import PERHAPS, THRESHOLD, are_names, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
@@ -208,7 +208,8 @@ def _in_parts(text: str, workspace: WorkspaceFacts, sure: float) -> list[Match]:
     for at, split in enumerate(pattern("next_request").finditer(text)):
         if at >= _MOST_SPLITS:
             break
-        if not _asks_more(text[split.end() :], split[0], workspace):
+        told = tells(text[: split.start()])  # "I only have the name of a program, ..."
+        if told or not _asks_more(text[split.end() :], split[0], workspace):
             continue
         left = _matches(text[: split.start()], workspace)
         if not left or left[0].confidence < _SURELY_ASKED:

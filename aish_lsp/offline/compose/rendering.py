@@ -216,7 +216,11 @@ def _with_content(find: str, things: Things) -> str:
     sort = " | sort" if things.sort == "sort" else ""
     if things.want == "count" and things.content.startswith("-H"):
         return f"{find} -exec grep -h{things.content[2:]} {{}} + | wc -l"
-    return f"{find} -exec grep {things.content} {{}} +{' | wc -l' * bool(things.want)}{sort}"
+    pipe = f"{' | wc -l' * bool(things.want)}{sort}"
+    roots = " ".join(things.roots or ["."])
+    if find == f"find {roots} -type f":
+        return f"grep -r{things.content[1:]} {roots}{pipe}"
+    return f"{find} -exec grep {things.content} {{}} +{pipe}"
 
 
 def _acting(find: str, things: Things) -> str:
