@@ -79,7 +79,8 @@ _TURNS: Final = frozenset(
         *("each", "every", "per", "last", "second", "distinct", "unique", "different", "longest"),
         *("shortest", "largest", "smallest", "newest", "oldest", "most", "least", "average"),
         *("sum", "total", "not", "no", "never", "half", "odd", "even", "next", "previous"),
-        *("reverse", "sorted", "starting", "ending", "beginning", "longer", "shorter", "older"),
+        *("once", "exactly", "reverse", "sorted", "starting", "ending", "beginning", "longer"),
+        *("shorter", "older"),
     )
 )
 

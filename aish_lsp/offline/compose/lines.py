@@ -219,7 +219,7 @@ def _sort(options: str = "") -> Effect:
 def _ranked(options: str) -> Effect:
     def add(text: LinesRequest, count: list[Value], *column: list[Value]) -> None:
         _sort(options)(text, *column)
-        text.stages.append((TOP, f"head -n {count[0].number}"))
+        text.stages.append((TOP, f"head -n {count[0].number if count else 1}"))
 
     return add
 
@@ -371,6 +371,8 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "delimiter": _delimited,
     "csv": _set(delimiter=","),
     "unique": _stage(_UNIQUE, "sort -u"),
+    "once": _stage(_UNIQUE, "sort | uniq -u"),
+    "ends": _stage(LIMIT, "sed -n '1p;$p'"),
     "duplicated": _stage(_UNIQUE, "sort | uniq -d"),
     "words": _set(words="all"),
     "unique_words": _unique_words,

@@ -160,6 +160,13 @@ def test_an_answer_that_leaves_much_of_the_question_unexplained_is_not_given(
         ("create a folder called x inside logs", "mkdir -p logs/x"),
         ("run a.txt with python3.11", "python3.11 a.txt"),
         ("delete lines 2 and 4 of a.txt", "sed -i '2d;4d' a.txt"),
+        ("show the first and last line of a.txt", "sed -n '1p;$p' a.txt"),
+        ("print only lines that occur once in a.txt", "sort a.txt | uniq -u"),
+        (
+            "print the line with the largest number in column 2 of a.txt",
+            "sort -nr -k 2,2 a.txt | head -n 1",
+        ),
+        ('search for the string "import" in logs', "grep -rH import logs"),
         ("show lines 2, 3 and 5 of a.txt", "sed -n '2p;3p;5p' a.txt"),
         (
             'find all files in logs whose name contains "a" but not "m"',
