@@ -234,7 +234,7 @@ async def _download(model: SmallModel, told: Told) -> Path:
             elif word == "path":
                 path = rest
             elif word == "failed":
-                reason = f" {escaped(rest[:300])}"
+                reason = f" {escaped(rest)}"
         await process.wait()
     finally:
         await _stop(process)

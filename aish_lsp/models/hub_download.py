@@ -7,6 +7,7 @@ bar on a terminal, then where the file is, or why there is none.
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def main(repository: str, file: str) -> int:
         return 130
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         reason = ": ".join(str(one) for one in (error, error.__cause__) if one)
-        sys.stdout.write(f"failed {' '.join(reason.split())}\n")
+        sys.stdout.write(f"failed {' '.join(reason.split())[:300]}\n")
         return 1
     sys.stdout.write(f"path {path}\n")
     return 0
@@ -58,7 +59,11 @@ def _go_on(repository: str, file: str, bar: Any) -> None:
     The hub's client begins anew each time it is started, and leaves behind what it had.
     """
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url  # noqa: PLC0415
-    from huggingface_hub.file_download import http_get, repo_folder_name  # noqa: PLC0415
+
+    try:
+        from huggingface_hub.file_download import http_get, repo_folder_name  # noqa: PLC0415
+    except ImportError:  # They are not public: its client then begins anew.
+        return
 
     try:
         known = get_hf_file_metadata(hf_hub_url(repository, file))
@@ -74,13 +79,15 @@ def _go_on(repository: str, file: str, bar: Any) -> None:
     part = blob.with_name(f"{blob.name}.incomplete")
     with part.open("ab") as written:
         fcntl.flock(written, fcntl.LOCK_EX)
-        # Another process may have had the lock.
+        # Another process may have had the lock, and fetched all of it or more of it.
         if blob.exists():
             return
+        if known.size is not None and written.seek(0, os.SEEK_END) > known.size:
+            written.truncate(0)
         http_get(
             known.location,
             written,
-            resume_size=written.tell(),
+            resume_size=written.seek(0, os.SEEK_END),
             expected_size=known.size,
             displayed_filename=file,
             tqdm_class=bar,

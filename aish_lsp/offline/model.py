@@ -162,13 +162,16 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     """Return the table's answer, else the result of the last command, else what may be meant."""
     text = question.text
     composed = compose(text, workspace, question.earlier)
+    asked = None
     if composed is None:
         asked = shortened(text, workspace)
         ways = (compose(way, workspace) for way in ([asked] if asked else told_of(text, workspace)))
         composed = next(filter(None, ways), None)
-        text = asked or text
     is_going_on = composed is not None and composed.goes_on
     reading = Reading(()) if is_going_on else read(text, question.earlier, workspace)
+    if asked and not reading.meant:
+        text = asked
+        reading = read(text, question.earlier, workspace)
     known = [part for meant in reading.meant for part in _answer(meant, workspace)]
     says_all, clauses = _says_it_all(reading, text), has_clauses(text, workspace)
     is_filled = all(part.is_ready or not part.commands for part in known)

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 async def small_choices(workspace: FolderContext) -> tuple[list[SmallModel], str]:
     """Return the small models that can be fetched, and why there are none."""
     fetcher, models, problem = await _available(workspace)
-    return models if fetcher else [], problem
+    return (models if fetcher else []), problem
 
 
 async def small_model(caller: Caller, which: str) -> Preset | str:

@@ -214,7 +214,8 @@ class Records:
         if called != last:
             return False
         # A redo reverted an undo, which reverted the command or an earlier redo of it.
-        while undo := reverted.get(called):
+        # Each is taken out, so that damaged records that lead back to themselves come to an end.
+        while undo := reverted.pop(called, ""):
             called = reverted.get(undo, "")
         return called == name
 

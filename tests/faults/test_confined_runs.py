@@ -82,6 +82,7 @@ async def test_secrets_stay_closed_and_are_listed(tmp_path: Path) -> None:
 async def test_what_only_reads_gets_no_secrets(tmp_path: Path) -> None:
     """No mask knows each form that a program can give to what it reads of its environment."""
     rule = '[[safety.rules]]\nmatch = "printenv"\nrisk = "safe"\nconfine = false\n'
+    rule += '[[safety.rules]]\nmatch = "python3"\nrisk = "safe"\n'
     secret = "tr0ub4dor-and-more"
     async with acted(folder_of(tmp_path), config=rule, env={"DB_PASSWORD": secret}) as scene:
         program = "open('/pr' + 'oc/self/en' + 'viron').read().encode('utf-16-be').hex('.')"

@@ -1,7 +1,7 @@
 """What a ``sed`` script runs and writes: it is read as sed reads it, command by command.
 
-A script that is not understood is no more than a caution. That includes what not every sed reads in
-the same way, such as two backslashes in the text of ``a``.
+A script that is not understood is no more than a caution. So is what different seds read
+differently, such as two backslashes in the text of ``a``, or a blank behind one at a line's end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBERS: Final = re.compile(r"[\d$,~+! \t]*+")
 #: Commands with nothing behind them, or a number, or a label.
 _SIMPLE: Final = re.compile(
     rf"{{|(?:[}}=dDgGhHnNpPxzF]|[lqQ][ \t]*\d*|[btT:][ \t]*[\w.-]*){_END}"
-    r"|[aic](?:[ \t]*\\[ \t]*\n)?+(?:[^\\\n]|\\[^\\])*+"
+    r"|[aic](?![ \t]*\\[ \t]+\n)(?:[ \t]*\\\n)?+(?:[^\\\n]|\\[^\\])*+"
 )
 #: Commands that take the rest of the line.
 _WITH_LINE: Final = re.compile(r"([rRwWe])[ \t]*([^\n]*)")
@@ -65,7 +65,8 @@ def _delimited(mark: str, *, is_pattern: bool) -> re.Pattern[str]:
     In a pattern, a delimiter between brackets is none.
     """
     mark = re.escape(mark)
-    brackets = r"\[\^?+\]?+(?:[^]\\\n[]|\\(?!\])|\[(?![:.=])|\[[:.=][^]\n]*[:.=]\])*+\]"
+    named = r"\[(?::[^]:\n]*:|\.[^].\n]*\.|=[^]=\n]*=)\]"
+    brackets = rf"\[\^?+\]?+(?:[^]\\\n[]|\\(?!\])|\[(?![:.=])|{named})*+\]"
     if is_pattern:
         return re.compile(rf"(?:\\.|{brackets}|(?!{mark})[^\\\n[])*+{mark}", re.DOTALL)
     return re.compile(rf"(?:\\.|(?!{mark})[^\\\n])*+{mark}", re.DOTALL)

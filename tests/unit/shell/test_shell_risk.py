@@ -425,6 +425,11 @@ def test_many_values_in_a_long_text_take_seconds_at_most(command: str, part: str
         "psql -c 'SELECT 1' -o x",
         "git diff --outp=x",
         "sort --outp x y",
+        r"awk '{print /;/ > f}' f=x y",
+        # Not every sed takes the second line for text, and none closes a class by another mark.
+        "sed '1a\\ \nw x' y",
+        "sed '1i\\\t\ne rm x' y",
+        "sed 's/[[:a.]/]/:]]/;#/w x' y",
         "hwinfo --log x",
         # What is the value of an option, or another program's argument, and no command.
         "docker compose --file config down",
