@@ -217,7 +217,7 @@ class Capability:
         if self.capable and error.data.get("status") in _DENIED:
             self._notices.append(
                 f"Tokens are only estimated for model {self._model!r}: its server refuses to count"
-                f" them (HTTP {error.data['status']})."
+                f" them (HTTP {error.data['status']}). `tokenize.use_endpoint = false` ends that."
             )
         self.give_up(error.message)
 

@@ -52,6 +52,9 @@ _LIMITS: Final = re.compile(
     r"|permissions?|names?|largest|smallest|duplicates?|twice|links?|\d+)\b|(?<!\w)[\"'`]\S",
     re.IGNORECASE,
 )
+#: A reason that names what is to stay may be a condition: with it, nothing is dropped.
+_REASON: Final = re.compile(r"\W*(?:because|so|since|as|whenever)\b", re.IGNORECASE)
+_KEEPS: Final = re.compile(r"\b(?:keep\w*|since|whenever|still)\b", re.IGNORECASE)
 _ONLY: Final = re.compile(r"\b(?:only|except|without|unless|but)\b", re.IGNORECASE)
 #: What stands for something that was told before.
 _THERE: Final = re.compile(
@@ -136,7 +139,10 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
     masked = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     breaks = [(0, 0), *(match.span() for match in _BREAK.finditer(masked)), (len(text),) * 2]
     clauses = [(text[start:end], start) for (_, start), (end, _) in pairwise(breaks)]
-    clauses = [(clause, start) for clause, start in clauses if not _EMPTY.fullmatch(clause)]
+    empty = [clause for clause, _ in clauses if _EMPTY.fullmatch(clause)]
+    if any(_REASON.match(one) and (_LIMITS.search(one) or _KEEPS.search(one)) for one in empty):
+        return [], ""
+    clauses = [(clause, start) for clause, start in clauses if clause not in empty]
     told: list[str] = []
     wanted = ""
     for at, (clause, _) in enumerate(clauses):

@@ -1,6 +1,5 @@
 import "./dom";
 import assert from "node:assert/strict";
-import type { CommandInfo } from "../src/protocol";
 import { test } from "node:test";
 import type { CommandInfo } from "../src/protocol";
 import "../src/webview/highlight";

@@ -214,3 +214,19 @@ def test_a_word_that_makes_it_another_request_is_not_left_out(
     (tmp_path / "a.txt").touch()
     told = reply(TypedQuestion(question), tmp_path)
     assert is_unknown(told) or told.startswith("Perhaps")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "delete the files in logs so that I keep only the newest",
+        "delete all files in logs because I only need app.log",
+        "delete the files in logs, since we keep those of this week",
+    ],
+)
+def test_a_reason_that_names_what_is_to_stay_is_not_dropped(tmp_path: Path, question: str) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "app.log").touch()
+    told = reply(TypedQuestion(question), tmp_path)
+    for everything in ("find logs -type f -delete", "find logs -mindepth 1 -delete", "rm "):
+        assert f"CMD: {everything}" not in told

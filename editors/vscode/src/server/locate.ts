@@ -50,7 +50,8 @@ export async function locate(wanted: Wanted): Promise<string[]> {
   const wheel = await ownWheel(wanted.wheels);
   const found = await installed(wanted.storage, wheel);
   if (!found) return [await install(wanted, wheel, await extrasOf(wanted.storage))];
-  await removeOthers(wanted.storage);
+  // Another window may still run one of them, or remove it at this moment.
+  await removeOthers(wanted.storage).catch(() => undefined);
   return [found];
 }
 
