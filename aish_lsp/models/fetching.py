@@ -25,6 +25,7 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.models.address import host
+from aish_lsp.models.hub_download import DIGEST
 from aish_lsp.models.loose_json import as_dict, as_text, decoded
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ _SILENCE: Final = 600.0
 _PAUSE: Final = 0.5
 
 _HUB: Final = "https://huggingface.co"
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 #: Gets the progress of a fetch, in words.
 Told: TypeAlias = "Callable[[str], Awaitable[None]]"
@@ -287,7 +287,7 @@ def _verify(path: Path) -> None:
     try:
         with real.open("rb") as file:
             is_whole = file.read(4) == b"GGUF"
-            if is_whole and _DIGEST.fullmatch(real.name):
+            if is_whole and DIGEST.fullmatch(real.name):
                 file.seek(0)
                 is_whole = hashlib.file_digest(file, "sha256").hexdigest() == real.name
         if is_whole:

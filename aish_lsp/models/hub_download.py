@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final, Self
 
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+#: The name of a large file's content in the hub's cache: its SHA-256.
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class _Progress:
@@ -69,7 +70,7 @@ def _go_on(repository: str, file: str, bar: Any) -> None:
         known = get_hf_file_metadata(hf_hub_url(repository, file))
     except Exception:  # noqa: BLE001 - its client tells why, unless it has the file
         return
-    if not _DIGEST.fullmatch(known.etag or ""):
+    if not DIGEST.fullmatch(known.etag or ""):
         return
     folder = repo_folder_name(repo_id=repository, repo_type="model")
     blob = Path(constants.HF_HUB_CACHE, folder, "blobs", str(known.etag))

@@ -35,8 +35,9 @@ _BREAK: Final = re.compile(
 )
 #: A clause that gives a reason, or asks without saying for what.
 _EMPTY: Final = re.compile(
-    rf"""\W*(?:(?:because|so\s+(?:that\s+)?(?!it\b){_SUBJECT}|(?:since|as)\s+{_SUBJECT})\b.*
-    |(?:sorry|apologies|hi|hello|hey|thanks|for\s+some\s+reason|whenever|i['\u2019]m\s+new)\b.*
+    rf"""\W*(?:
+    (?P<reason>because|so\s+(?:that\s+)?(?!it\b){_SUBJECT}|(?:since|as)\s+{_SUBJECT}|whenever)\b.*
+    |(?:sorry|apologies|hi|hello|hey|thanks|for\s+some\s+reason|i['\u2019]m\s+new)\b.*
     |(?:ok|so|well|basically|\s)*
     |(?:what|which)\s+command(?:\s+(?:do|should|can)\s+i\s+\w+)?
     |what\s+is\s+the\s+(?:best\s+)?(?:way|command)
@@ -53,7 +54,6 @@ _LIMITS: Final = re.compile(
     re.IGNORECASE,
 )
 #: A reason that names what is to stay may be a condition: with it, nothing is dropped.
-_REASON: Final = re.compile(r"\W*(?:because|so|since|as|whenever)\b", re.IGNORECASE)
 _KEEPS: Final = re.compile(r"\b(?:keep\w*|since|whenever|still)\b", re.IGNORECASE)
 _ONLY: Final = re.compile(r"\b(?:only|except|without|unless|but)\b", re.IGNORECASE)
 #: What stands for something that was told before.
@@ -138,17 +138,18 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
     text = words().bare(" ".join(text.split()))
     masked = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     breaks = [(0, 0), *(match.span() for match in _BREAK.finditer(masked)), (len(text),) * 2]
-    clauses = [(text[start:end], start) for (_, start), (end, _) in pairwise(breaks)]
-    empty = [clause for clause, _ in clauses if _EMPTY.fullmatch(clause)]
-    if any(_REASON.match(one) and (_LIMITS.search(one) or _KEEPS.search(one)) for one in empty):
+    clauses = [text[start:end] for (_, start), (end, _) in pairwise(breaks)]
+    empty = [_EMPTY.fullmatch(clause) for clause in clauses]
+    reasons = [found[0] for found in empty if found and found["reason"]]
+    if any(_LIMITS.search(one) or _KEEPS.search(one) for one in reasons):
         return [], ""
-    clauses = [(clause, start) for clause, start in clauses if clause not in empty]
+    clauses = [clause for clause, found in zip(clauses, empty, strict=True) if not found]
     told: list[str] = []
     wanted = ""
-    for at, (clause, _) in enumerate(clauses):
+    for at, clause in enumerate(clauses):
         asked = words().bare(clause)
         is_asked = asks(asked) or (asked != clause and at == len(clauses) - 1)
-        others = any(words().bare(one) != one or asks(one) for one, _ in clauses[at + 1 :])
+        others = any(words().bare(one) != one or asks(one) for one in clauses[at + 1 :])
         if wanted and (whose := re.match(r"its(?= name)", clause, re.IGNORECASE)):
             wanted = f"{wanted} whose{clause[whose.end() :]}"
         elif (not is_asked and others and not wanted) or (tells(clause) and (wanted or others)):

@@ -163,7 +163,7 @@ async function install(wanted: Wanted, wheel: string, extras: string[]): Promise
   return inside(whole, "aish-lsp");
 }
 
-/** Remove the environments that another one has replaced a day ago: a window may still run one. */
+/** Remove the environments that were replaced more than a day ago: a window may run a younger one. */
 async function removeOthers(storage: string): Promise<void> {
   const { folder: kept } = await readMade(storage);
   const isYoung = (name: string): boolean =>
