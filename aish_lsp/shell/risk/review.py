@@ -198,7 +198,7 @@ class Review:
 
     def enters(self, place: str) -> None:
         """Record that a command changes to a folder, from any that it may be in."""
-        is_moved_home = place[:1] == "~" and "HOME" in self.variables.counts()
+        is_moved_home = place[:1] == "~" and "HOME" in self.variables.names
         if len(self.folders) > _FOLDERS or is_moved_home or _UNKNOWN_FOLDER.search(place):
             self.lost = True
             if names_secret([place]):

@@ -8,17 +8,20 @@ reason for the other. So ``ls ${x//`rm x`}`` is destructive, and not a command t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk.data import DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.data import DESTRUCTIVE, SAFE, table
 from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
-from aish_lsp.shell.risk.words import unread
+from aish_lsp.shell.risk.words import nodes
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+#: The kinds of node that the walk reads; there is none where the parser only recovers.
+_READ: Final = frozenset(table("grammar")["visited"]) | {"ERROR"}
+#: The kinds that stand for the value of the variable in them.
+_EXPANDS: Final = frozenset({"simple_expansion", "expansion", "subscript"})
 #: Variables of the environment (in capitals) whose values look like secrets by name.
 _SECRET: Final = re.compile(
     rb"\A(?=[A-Z])(?!SSH_AUTH_SOCK|XAUTHORITY)[A-Z0-9_]*(?:KEY|SECRET|TOKEN|PASS|CRED|AUTH|COOKIE|_UR[LI]"
@@ -30,18 +33,15 @@ _HEREDOC: Final = re.compile(
 _BEGINS: Final = re.compile(rb"\\.|\$[({\[]|`|[<>]\(", re.DOTALL)
 #: Between backticks, a backslash before one of these is removed first.
 _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
+#: The tokens with which the grammar begins one, or ends it.
+_SUBSTITUTES: Final = frozenset({"$(", "${", "$((", "$[", "`", "<(", ">("})
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string"})
 #: A line that begins like this is taken for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
 
-def note_unread(
-    review: Review, root: Node, text: str, source: bytes, visited: Collection[int]
-) -> None:
-    """Record what a walk may not have seen; ``visited`` are the substitutions that it went into.
-
-    Those are the places where they begin, and where a backtick ends.
-    """
+def note_unread(review: Review, root: Node, text: str, source: bytes) -> None:
+    """Record what a walk may not have seen."""
     if root.has_error:
         review.caution("is not understood as bash")
         _look_through(review, text)
@@ -49,15 +49,17 @@ def note_unread(
         review.caution("has lines that begin with a backslash")
         _look_through(review, text)
     if review.findings.level == SAFE:
-        nodes, names = unread(root)
-        if nodes:
-            first = min(nodes, key=lambda node: (node.start_byte, -node.end_byte))
-            review.caution(f"has a part that is not examined: {first.type.replace('_', ' ')}")
+        for node in nodes(root):
+            kind, outer = node.type, node.parent.type if node.parent else ""
+            if kind not in _READ or (kind == "!" and outer == "expansion"):
+                review.caution(f"has a part that is not examined: {kind.replace('_', ' ')}")
+                break
+        names = (node for node in nodes(root) if node.type == "variable_name")
         if any(map(_passes_secret, names)):
             review.caution("prints a variable that may be secret")
         if "<<" in text and _has_unclear_end(text.replace("<<<", "   ")):
             review.caution("has a here-document whose end is unclear")
-    if review.findings.level != DESTRUCTIVE and _has_unseen_substitution(root, source, visited):
+    if review.findings.level != DESTRUCTIVE and _has_unseen_substitution(root, source):
         review.destructive(UNSEEN)
 
 
@@ -67,6 +69,8 @@ def _passes_secret(name: Node) -> bool:
     Not all of them are masked in the environment.
     """
     outer = name.parent if _SECRET.search(name.text or b"") else None
+    if outer is not None and outer.type not in _EXPANDS:
+        return False
     while outer is not None and outer.type not in {"command", "test_command", "program"}:
         outer = outer.parent
     return outer is not None and outer.type != "test_command"
@@ -87,44 +91,38 @@ def _has_unclear_end(text: str) -> bool:
     return not likely or (likely[0].lstrip("\t") if tabs else likely[0]) != mark
 
 
-def _has_unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> bool:
-    """Return whether a substitution may begin where the walk did not go into one."""
+def _has_unseen_substitution(root: Node, source: bytes) -> bool:
+    """Return whether a substitution may begin where the grammar has none."""
     begins = [(match.start(), match[0]) for match in _BEGINS.finditer(source)]
     ticks = any(text == b"`" for _, text in begins)
     return any(
-        index not in visited
-        and (text[:1] != b"\\" or (ticks and text in _UNESCAPED_IN_TICKS))
+        (text[:1] != b"\\" or (ticks and text in _UNESCAPED_IN_TICKS))
         and _may_run(root, source, index)
         for index, text in begins
     )
 
 
 def _may_run(root: Node, source: bytes, place: int) -> bool:
-    """Return whether the shell looks for substitutions in the text at ``place``."""
+    """Return whether the shell may see a substitution at ``place``, where the grammar has none."""
     node = root.descendant_for_byte_range(place, place + 1)
+    if node is not None and node.type in _SUBSTITUTES and node.parent is not None:
+        return node.parent.type == "ERROR"
     if node is not None and node.type in {"string", "string_content"}:
         return source[place : place + 1] not in {b"<", b">"}
-    while node is not None and node.parent is not None:
+    is_quoted = False
+    while node is not None:
+        if node.type == "expansion":
+            # Quotes in it may not count as quotes.
+            return True
         if node.type == "comment":
             # The grammar finds some within words.
             return bool(source[max(node.start_byte - 1, 0) : node.start_byte].strip(b" \t\n"))
-        if node.type in _QUOTED:
-            return _is_in_expansion(node)
-        if node.type == "heredoc_body":
+        if node.type == "heredoc_body" and node.parent is not None:
             start = next((c for c in node.parent.children if c.type == "heredoc_start"), None)
             return start is None or not set(start.text or b"") & set(b"'\"\\")
+        is_quoted = is_quoted or node.type in _QUOTED
         node = node.parent
-    return True
-
-
-def _is_in_expansion(node: Node) -> bool:
-    """Return whether quotes are inside ``${...}``, where they may not count as quotes."""
-    outer = node.parent
-    while outer is not None and outer.type in {"concatenation", "expansion", "string"}:
-        if outer.type == "expansion":
-            return True
-        outer = outer.parent
-    return False
+    return not is_quoted
 
 
 # Looks word by word through a text that does not parse.

@@ -7,7 +7,7 @@ command's output, the names that a leading pattern matches) is an ``UNKNOWN``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
@@ -18,8 +18,8 @@ Input = Callable[[], str] | str | None
 #: Stands between what become separate words: replaces the blanks in an unquoted variable.
 SPLIT: Final = "\1"
 
-#: How many values of one variable are looked at, and how many texts that one word may become.
-MOST_VALUES: Final = 8
+#: How many values of one variable are looked at.
+_MOST_VALUES: Final = 8
 #: What is known of variables that the text does not set.
 _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     name: (value,) for name, value in table("names")["known_variables"].items()
@@ -48,28 +48,30 @@ class Variables:
         self._values: dict[str, list[str]] = {}
 
     def add(self, name: str, value: str) -> None:
-        """Add a value that ``name`` may have."""
+        """Add a value that ``name`` may have; of too many, the last is unknown."""
         value = _UNKNOWNS.sub(UNKNOWN, value)
         values = self._values.setdefault(name, [])
-        # One more than ``get`` returns shows that there are too many.
-        if len(values) <= MOST_VALUES and value not in values:
-            values.append(value)
+        if len(values) <= _MOST_VALUES and value not in values:
+            values.append(value if len(values) < _MOST_VALUES else UNKNOWN)
 
-    def counts(self) -> dict[str, int]:
-        """Return how many values each variable has."""
-        return {name: len(values) for name, values in self._values.items()}
+    @property
+    def names(self) -> Collection[str]:
+        """The variables that it sets."""
+        return self._values.keys()
+
+    @property
+    def most(self) -> int:
+        """How many values a variable has at most."""
+        return max(map(len, self._values.values()), default=1)
 
     def patterns(self) -> list[str]:
         """Return the values that are patterns, which become the names of files."""
         every = [value for values in self._values.values() for value in values]
         return [value for value in every if PATTERN.search(value)]
 
-    def get(self, name: str) -> tuple[str, ...]:
+    def get(self, name: str) -> Sequence[str]:
         """Return the values that ``name`` may have."""
-        values = self._values.get(name)
-        if values is None:
-            return _KNOWN.get(name, (UNKNOWN,))
-        return tuple(values) if len(values) <= MOST_VALUES else (*values[:MOST_VALUES], UNKNOWN)
+        return self._values.get(name) or _KNOWN.get(name, (UNKNOWN,))
 
 
 def joined(text: str) -> str:

@@ -6,7 +6,7 @@ The walk keeps a stack of its own instead of recursing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.review import Review
 from aish_lsp.shell.risk.unread import note_unread
 from aish_lsp.shell.risk.values import Input, joined, printed_by, text_of
-from aish_lsp.shell.risk.words import MOST_CHOICES, Resolver, collect, parse
+from aish_lsp.shell.risk.words import Resolver, collect, parse, text_in
 from aish_lsp.shell.risk.wrappers import assignment_risk
 
 if TYPE_CHECKING:
@@ -50,35 +50,36 @@ def walk(review: Review, text: str) -> None:
     """Walk through ``text``; the commands in it are judged, or queued in ``review``."""
     if "\\\n" in text:
         # The grammar sometimes ends a word where a shell does not.
-        _Walk(review, text.replace("\\\n", "")).run()
-    _Walk(review, text).run()
+        walk(review, text.replace("\\\n", ""))
+    source = text.encode("utf-8", "replace")
+    root = parse(source)
+    if root.has_error and _DOUBLED.search(text):
+        # The shell also tries arithmetic first, and then nested subshells.
+        walk(review, _DOUBLED.sub("( ", text))
+    if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
+        review.destructive("may run a command in an array index")
+    collect(root, Resolver(source, review.variables), review.variables, text)
+    for pick in range(review.variables.most):
+        _Walk(review, source, pick).run(root)
+    note_unread(review, root, text, source)
 
 
 class _Walk:
-    """The walk through one text."""
+    """The walk through one text, in which each variable has one of its values."""
 
-    def __init__(self, review: Review, text: str) -> None:
+    def __init__(self, review: Review, source: bytes, pick: int) -> None:
         self._review = review
-        self._source = text.encode("utf-8", "replace")
-        self._text = text
-        self._resolver = Resolver(self._source, review.variables)
+        self._source = source
+        self._resolver = Resolver(source, review.variables)
+        self._resolver.pick = pick
         self._stack: list[tuple[Node, Input]] = []
-        self._visited: set[int] = set()
 
-    def run(self) -> None:
-        root = parse(self._source)
-        review, text = self._review, self._text
-        if root.has_error and "((" in text:
-            # The shell also tries arithmetic first, and then nested subshells.
-            _Walk(review, _DOUBLED.sub("( ", text)).run()
-        if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
-            review.destructive("may run a command in an array index")
-        collect(root, self._resolver, review.variables, text)
+    def run(self, root: Node) -> None:
+        """Go through the tree."""
         self._push(root.children, None)
-        self._walk(0)
-        note_unread(review, root, text, self._source, self._visited)
+        self._go_on(0)
 
-    def _walk(self, depth: int) -> None:
+    def _go_on(self, depth: int) -> None:
         """Work through the stack until only its first ``depth`` items are left."""
         while len(self._stack) > depth:
             node, stdin = self._stack.pop()
@@ -88,72 +89,41 @@ class _Walk:
             elif node.child_count:
                 self._push(node.children, _shared(stdin))
 
-    def _push(self, nodes: list[Node], stdin: Input) -> None:
+    def _push(self, nodes: Sequence[Node], stdin: Input) -> None:
         self._stack += [(node, stdin) for node in reversed(nodes)]
-
-    def _push_inner(self) -> None:
-        """Push the substitutions in the words that were just read."""
-        inner = self._resolver.inner
-        if inner:
-            self._push(inner, None)
-            self._resolver.inner = []
-
-    def substitution(self, node: Node, _stdin: Input) -> None:
-        """Walk into ``$(...)``, ``${...}`` and the like, wherever they are."""
-        self._visited |= {node.start_byte, node.end_byte - 1}
-        self._push(node.children, None)
 
     # --- what runs -------------------------------------------------------------------------------
 
     def command(
-        self,
-        node: Node,
-        stdin: Input,
-        further: tuple[Node, ...] = (),
-        *,
-        unclear: bool = False,
+        self, node: Node, stdin: Input, further: Sequence[Node] = (), *, unclear: bool = False
     ) -> None:
         """Judge a simple command.
 
         ``further`` are words after a redirection that follows it; ``unclear`` says that it is not
         clear which redirection it reads from.
         """
-        nodes: list[Node] = []
+        words: list[Node] = []
         unclear = unclear or self._reads_in_doubt(node)
         stdin = UNKNOWN if unclear else stdin
         for child in node.children:
             kind = child.type
-            if kind == "variable_assignment":
-                self.assign(child, before_command=True)
-            elif kind in _REDIRECTS:
-                nodes += self._redirect(child)
+            if kind in _REDIRECTS:
+                words += self._redirect(child)
                 stdin = stdin if unclear else self._input(child, stdin)
             elif kind == "command_name" and child.child_count == 1:
-                nodes += child.children
-            elif kind != "$" and not child.is_missing:
-                nodes.append(child)
-        nodes += further
-        resolver = self._resolver
-        resolver.start()
-        words = resolver.words(nodes)
-        if resolver.inner:
-            self._push_inner()
-        if words:
-            judge(self._review, words, stdin)
-        if resolver.most > 1:
-            self._other_choices(nodes, stdin)
+                words += child.children
+            elif kind not in {"$", "variable_assignment"} and not child.is_missing:
+                words.append(child)
+        self._judge([*words, *further], stdin)
+        self._push([child for child in node.children if child.type not in _REDIRECTS], None)
 
-    def _other_choices(self, nodes: list[Node], stdin: Input) -> None:
-        """Judge a command for the other combinations of its variables' values."""
+    def _judge(self, nodes: Sequence[Node], stdin: Input) -> None:
+        """Judge the command that words make, unless that was done for these values."""
         resolver = self._resolver
-        picks = [*range(1, min(resolver.most, MOST_CHOICES))]
-        if resolver.most > MOST_CHOICES:
-            picks.append(-1)
-        for pick in picks:
-            resolver.pick = pick
-            judge(self._review, resolver.words(nodes), stdin)
-        resolver.start()
-        resolver.inner = []
+        resolver.varies = False
+        words = resolver.words(nodes)
+        if words and (resolver.varies or not resolver.pick):
+            judge(self._review, words, stdin)
 
     def pipeline(self, node: Node, stdin: Input) -> None:
         """Walk a pipeline: each stage reads what the one before it prints."""
@@ -168,46 +138,34 @@ class _Walk:
 
     def redirected(self, node: Node, stdin: Input) -> None:
         """Judge a statement with redirections: what it reads, and what it writes where."""
-        body = self._before_the_last(node.child_by_field_name("body"), stdin)
+        body = node.child_by_field_name("body")
+        while body is not None and body.type == "list":
+            # The grammar gives them to all of ``cd a && ls > b``; the shell opens ``b`` in ``a``.
+            *rest, body = body.named_children
+            depth = len(self._stack)
+            self._push(rest, _shared(stdin))
+            self._go_on(depth)
         unclear = self._reads_in_doubt(node)
-        further: list[Node] = []
-        targets = []
         after: list[tuple[Node, Input]] = []
-        for child in node.children:
-            kind = child.type
-            if kind == "heredoc_redirect":
+        redirects = [child for child in node.children if child.type in _REDIRECTS]
+        for child in redirects:
+            if child.type == "heredoc_redirect":
                 stdin = UNKNOWN if unclear else self._heredoc(child)
-                produced = partial(self._body_output, body, stdin)
-                targets += [part for part in child.children if part.type == "file_redirect"]
-                after += self._rest_of_line(child, produced)
-            elif kind in _REDIRECTS:
-                targets += [child] if kind == "file_redirect" else []
+                after += self._rest_of_line(child, partial(self._body_output, body, stdin))
+            else:
                 stdin = self._input(child, stdin)
         produced = partial(self._body_output, body, stdin)
-        for target in targets:
-            further += self._redirect(target, produced, empties=self._empties(body))
+        further: list[Node] = []
+        for child in redirects:
+            further += self._redirect(child, produced, empties=self._empties(body))
+        self._stack += reversed(after)
         if body is None:
             return
         last = _last_command(body)
         if body.type != "command":
             self._stack.append((body, stdin))
-        reads = any(map(_gives_input, node.children))
-        if body.type == "command" or ((further or reads) and last is not None):
-            self.command(last or body, stdin, tuple(further), unclear=unclear)
-        self._stack += reversed(after)
-
-    def _before_the_last(self, body: Node | None, stdin: Input) -> Node | None:
-        """Return what redirections belong to: the last part of a list, once the rest is judged.
-
-        The grammar attaches them to all of ``cd a && ls > b``, but the shell opens ``b`` in ``a``.
-        """
-        while body is not None and body.type == "list":
-            *rest, last = [child for child in body.children if child.is_named]
-            depth = len(self._stack)
-            self._push(rest, _shared(stdin))
-            self._walk(depth)
-            body = last
-        return body
+        if last is not None and (last is body or further or any(map(_gives_input, redirects))):
+            self.command(last, stdin, further, unclear=unclear)
 
     def _input(self, node: Node, stdin: Input) -> Input:
         """Return what a command reads after the redirection ``node``: of a file, what is known."""
@@ -215,41 +173,40 @@ class _Walk:
             return self._herestring(node)
         if not _gives_input(node):
             return stdin
-        named = [child for child in node.children if child.is_named]
+        named = node.named_children
         path = self._resolver.word(named[-1]) if named else UNKNOWN
         return self._review.runs_file(path) or UNKNOWN
 
     def _rest_of_line(self, node: Node, produced: Input) -> list[tuple[Node, Input]]:
         """Return the rest of a here-document's first line, which the grammar puts in its node."""
         rest: list[tuple[Node, Input]] = []
-        for child in node.children:
+        for child in node.named_children:
             kind = child.type
             if kind == "pipeline":
                 rest += self._stages(child, produced)
-            elif child.is_named and kind not in {"heredoc_start", "heredoc_end", "file_redirect"}:
+            elif kind == "file_redirect":
+                self._redirect(child, produced)
+            elif kind not in {"heredoc_start", "heredoc_end"}:
                 rest.append((child, None))
         return rest
 
-    def _redirect(
-        self,
-        node: Node,
-        produced: Input = UNKNOWN,
-        *,
-        empties: bool = False,
-    ) -> list[Node]:
+    def _redirect(self, node: Node, produced: Input = None, *, empties: bool = False) -> list[Node]:
         """Judge one redirection; return the words that the grammar adds to its target."""
         if node.type != "file_redirect":
+            # What a here-document holds is with the rest of its line.
+            self._push(node.children if node.type == "herestring_redirect" else (), None)
             return []
-        named = [child for child in node.children if child.is_named]
-        if named and named[0].type == "file_descriptor":
-            del named[0]
+        named = [child for child in node.named_children if child.type != "file_descriptor"]
         operator = next((child.type for child in node.children if not child.is_named), "")
-        if not named:
-            return []
-        for target in self._resolver.values(named[0]):
+        if named:
+            target = self._resolver.word(named[0])
             self._target(operator, target, produced, empties=empties)
-        self._push_inner()
+        self._push(named, None)
         return named[1:]
+
+    def bare_redirect(self, node: Node, _stdin: Input) -> None:
+        """Judge a redirection without a command, which only empties its target."""
+        self._redirect(node, empties=True)
 
     def _target(self, operator: str, target: str, produced: Input, *, empties: bool) -> None:
         review = self._review
@@ -264,48 +221,44 @@ class _Walk:
 
     def _empties(self, body: Node | None) -> bool:
         """Return whether a redirected command prints nothing, so that the file is only emptied."""
-        if body is None:
-            return True
-        body = _last_command(body)
-        if body is None:
-            return False
-        words = self._resolver.text(body).split()
+        command = None if body is None else _last_command(body)
+        if command is None:
+            return body is None
+        words = text_in(command).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
 
-    def assign(self, node: Node, _stdin: Input = None, *, before_command: bool = False) -> None:
+    def assign(self, node: Node, _stdin: Input) -> None:
         """Judge an assignment: what it sets, and what runs in its value."""
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
-        key = self._resolver.text(name).partition("[")[0] if name is not None else ""
+        key = "" if name is None else text_in(name).partition("[")[0]
+        parent, following = node.parent, node.next_named_sibling
+        before_command = parent is not None and (
+            parent.type == "command" or parent.children[0].type == "export"
+        )
         risk, reason, is_command = assignment_risk(key, before_command=before_command)
         review = self._review
-        if key == "IFS" and before_command and node.next_named_sibling is not None:
+        if key == "IFS" and before_command and following is not None:
             # Before the shell's own ``read`` it only says how the line is split.
-            risk = SAFE if self._resolver.text(node.next_named_sibling) == "read" else risk
+            risk = SAFE if text_in(following) == "read" else risk
         elif key == "IFS" and _RUNS_WORDS.search(self._source.decode()):
             review.destructive("may split what it runs differently")
         review.findings.add(risk, reason)
-        if self._review.depth and not before_command:
+        if review.depth and not before_command:
             # What was known about a variable before this text was found may no longer hold.
             review.caution("sets variables in a text that another command runs")
-        if value is not None:
-            text = self._resolver.word(value)
-            self._push_inner()
-            if is_command:
-                review.add_text(joined(text))
+        if value is not None and is_command:
+            review.add_text(joined(self._resolver.word(value)))
+        self._push(node.children, None)
 
     def declaration(self, node: Node, _stdin: Input) -> None:
         """Judge ``export``, ``declare`` and the like; without assignments they print variables."""
-        names = [child for child in node.children if child.is_named]
+        names = node.named_children
         if not any(child.type == "variable_assignment" for child in names):
             self._review.caution("prints or changes variables")
-        for child in names:
-            if child.type == "variable_assignment":
-                self.assign(child, before_command=node.children[0].type == "export")
-            elif _CHANGES_VALUES.match(self._resolver.text(child)):
-                self._review.caution("declares a variable whose value is not what it is set to")
-            else:
-                self._push([child], None)
+        if any(_CHANGES_VALUES.match(text_in(child)) for child in names):
+            self._review.caution("declares a variable whose value is not what it is set to")
+        self._push(names, None)
 
     def function(self, node: Node, _stdin: Input) -> None:
         """Judge a function: its body counts as if it ran; one that pipes to itself never ends."""
@@ -313,33 +266,29 @@ class _Walk:
         body = node.child_by_field_name("body")
         if name is None or body is None:
             return
-        text = self._resolver.text(name)
+        text = text_in(name)
         if self._review.depth == 0 and node.parent is not None and node.parent.type == "program":
             self._review.functions.add(text)
         else:
             self._review.caution("defines a function for a part of the command")
-        if re.search(
-            rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._resolver.text(body)
-        ):
+        if re.search(rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", text_in(body)):
             self._review.destructive("starts itself over and over")
-        self._push([child for child in node.children if child.id != name.id], None)
+        self._push(node.children, None)
 
     def loop(self, node: Node, stdin: Input) -> None:
         """Judge ``for`` or ``select``, which set a variable as an assignment does."""
         variable = node.child_by_field_name("variable")
         if variable is not None:
-            name = self._resolver.text(variable)
+            name = text_in(variable)
             risk, reason, _ = assignment_risk(name, before_command=False)
             self._review.findings.add(risk, reason)
         self._push(node.children, _shared(stdin))
 
     def unset(self, node: Node, _stdin: Input) -> None:
         self._review.caution("unsets variables or functions")
-        if "HISTFILE" in self._resolver.text(node):
+        if "HISTFILE" in text_in(node):
             self._review.destructive("hides what is done from the history")
-
-    def bare_redirect(self, node: Node, _stdin: Input) -> None:
-        self._redirect(node, empties=True)
+        self._push(node.children, None)
 
     # --- what one command gives to the next ------------------------------------------------------
 
@@ -365,7 +314,7 @@ class _Walk:
 
         The last one counts, but several may be in different places of the tree.
         """
-        if "<" not in self._text:
+        if b"<" not in self._source:
             return False
         redirects: list[Node] = []
         waiting = [node]
@@ -401,9 +350,7 @@ class _Walk:
         for child in node.children:
             if child.type == "herestring_redirect":
                 stdin = self._herestring(child)
-        inner, self._resolver.inner = self._resolver.inner, []
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
-        self._resolver.inner = inner
         return printed_by(words, stdin)
 
 
@@ -441,8 +388,4 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, Node, Input], None]]] = {
     "unset_command": _Walk.unset,
     "for_statement": _Walk.loop,
     "file_redirect": _Walk.bare_redirect,
-    "expansion": _Walk.substitution,
-    "arithmetic_expansion": _Walk.substitution,
-    "command_substitution": _Walk.substitution,
-    "process_substitution": _Walk.substitution,
 }

@@ -10,7 +10,7 @@ collected before anything in the text is judged: a loop over ``~/.bashrc ~/.zshr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
@@ -19,7 +19,6 @@ from tree_sitter import Language, Node, Parser
 
 from aish_lsp.shell.risk.data import MANY, UNKNOWN, table
 from aish_lsp.shell.risk.values import (
-    MOST_VALUES,
     PATTERN,
     SPLIT,
     Variables,
@@ -37,50 +36,26 @@ def parse(source: bytes) -> Node:
     return _parser.parse(source).root_node
 
 
+def nodes(root: Node) -> Iterator[Node]:
+    """Yield a node and all below it, in the order of the text."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node.child_count:
+            waiting += reversed(node.children)
+
+
 def command_names(text: str) -> set[str]:
     """Return the first words of all commands in a text, as they are written; none if it is broken.
 
     ``text`` has been judged, so that it is neither too long nor too deep.
     """
-    names: set[str] = set()
-    waiting = [parse(text.encode())]
-    while waiting:
-        node = waiting.pop()
-        if node.has_error:
-            return set()
-        if node.type == "command_name":
-            names.add((node.text or b"").decode())
-        waiting += node.children
-    return names
+    root = parse(text.encode())
+    names = (node for node in nodes(root) if node.type == "command_name")
+    return set() if root.has_error else {(node.text or b"").decode() for node in names}
 
 
-#: The kinds of node that the walk reads; there is none where the parser only recovers.
-_READ: Final = frozenset(table("grammar")["visited"]) | {"ERROR"}
-#: The kinds that stand for the value of the variable in them.
-_EXPANDS: Final = frozenset({"simple_expansion", "expansion", "subscript"})
-
-
-def unread(root: Node) -> tuple[list[Node], list[Node]]:
-    """Return the nodes in a tree that the walk does not read, and the names that are expanded."""
-    parts: list[Node] = []
-    names: list[Node] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        outer = node.type
-        children = node.children
-        for child in children:
-            kind = child.type
-            if kind not in _READ or (kind == "!" and outer == "expansion"):
-                parts.append(child)
-            elif kind == "variable_name" and outer in _EXPANDS:
-                names.append(child)
-        waiting += children
-    return parts, names
-
-
-#: How many combinations of its variables' values a command is judged for.
-MOST_CHOICES: Final = 64
 #: The shell's own variables whose value is always a number.
 _NUMBERS: Final = frozenset("$#?")
 #: How many of the words that a word's braces expand to are looked at.
@@ -109,45 +84,25 @@ class Resolver:
     """Turns nodes of words into texts.
 
     Attributes:
-        pick: which combination of their values the variables have.
-        most: how many combinations there are for the variables looked up so far.
-        inner: the substitutions met so far; the commands in them run as well.
+        pick: which of its values each variable has.
+        varies: whether a variable with several values was looked up.
     """
 
-    __slots__ = (
-        *("_quoted", "_ranks", "_source", "_splits", "_variables"),
-        *("inner", "most", "pick"),
-    )
+    __slots__ = ("_quoted", "_source", "_splits", "_variables", "pick", "varies")
 
     def __init__(self, source: bytes, variables: Variables) -> None:
         self._source = source
         self._variables = variables
         self._splits = False
         self._quoted = False
-        self._ranks: dict[str, int] = {}
         self.pick = 0
-        self.most = 1
-        self.inner: list[Node] = []
+        self.varies = False
 
-    def start(self) -> None:
-        """Begin with the first combination of the variables' values."""
-        self.pick = 0
-        if self.most > 1:
-            self.most = 1
-            self._ranks = {}
-
-    def words(self, nodes: list[Node]) -> list[str]:
+    def words(self, nodes: Iterable[Node]) -> list[str]:
         """Return the words of ``nodes``; an unquoted variable may become several."""
         words: list[str] = []
         for node in nodes:
             kind = node.type
-            if kind == "word":
-                text = self.text(node)
-                words.append(_ESCAPE.sub(_unescaped, text) if "\\" in text else text)
-                continue
-            if kind in _WHOLE:
-                words.append(self.word(node))
-                continue
             self._splits = False
             text = self.word(node)
             if self._splits:
@@ -166,46 +121,21 @@ class Resolver:
 
     def _has_braces(self, node: Node) -> bool:
         """Return whether a word has braces that expand, other than those of ``${...}``."""
-        text = self.text(node)
+        text = text_in(node)
         return ("," in text or ".." in text) and any(
-            "{" in self.text(child) for child in node.children if child.type == "word"
+            "{" in text_in(child) for child in node.children if child.type == "word"
         )
 
     def word(self, node: Node) -> str:
         """Return one word's text, with its UNKNOWNs and SPLITs."""
         kind = node.type
         if kind == "word":
-            text = self.text(node)
+            text = text_in(node)
             return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
         reader = _READERS.get(kind)
         if reader is None:
-            self.inner += node.children
-            return self.text(node) if kind in _PLAIN else UNKNOWN
+            return text_in(node) if kind in _PLAIN else UNKNOWN
         return reader(self, node)
-
-    def values(self, node: Node) -> list[str]:
-        """Return the texts that one word may become, as a value."""
-        return self._choices(lambda: [self.word(node)])
-
-    def items(self, nodes: list[Node]) -> list[str]:
-        """Return the words that ``nodes``, a list, may become."""
-        return self._choices(lambda: self.words(nodes))
-
-    def _choices(self, read: Callable[[], list[str]]) -> list[str]:
-        """Return what ``read`` finds for each combination of the variables' values."""
-        self.start()
-        words = read()
-        while self.pick + 1 < min(self.most, MOST_VALUES):
-            self.pick += 1
-            words += read()
-        if self.most > MOST_VALUES:
-            words.append(UNKNOWN)
-        self.start()
-        return words
-
-    def text(self, node: Node) -> str:
-        """Return the source text of a node."""
-        return (node.text or b"").decode("utf-8", "replace")
 
     def read_joined(self, node: Node) -> str:
         """Return the parts of a word as one."""
@@ -220,7 +150,7 @@ class Resolver:
             at = child.end_byte
             kind = child.type
             if kind == "string_content":
-                content += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
+                content += _ESCAPE_IN_QUOTES.sub(_unescaped, text_in(child))
             elif child.is_named:
                 content += joined(self.word(child))
         self._quoted = quoted
@@ -228,15 +158,15 @@ class Resolver:
 
     def read_raw(self, node: Node) -> str:
         """Return the text between single quotes."""
-        return self.text(node)[1:-1]
+        return text_in(node)[1:-1]
 
     def read_ansi(self, node: Node) -> str:
         """Return the text of ``$'...'``."""
-        return without_escapes(self.text(node)[2:-1])
+        return without_escapes(text_in(node)[2:-1])
 
     def read_variable(self, node: Node) -> str:
         """Return the value of ``$name``."""
-        name = self.text(node)[1:]
+        name = text_in(node)[1:]
         self._splits = self._splits or name == "@"
         return self._split(self._value(name))
 
@@ -244,13 +174,8 @@ class Resolver:
         if name in _NUMBERS:
             return "0"
         values = self._variables.get(name)
-        count = len(values)
-        if count == 1:
-            return values[0]
-        rank = self._ranks.setdefault(name, self.most)
-        if rank == self.most:
-            self.most *= count
-        return UNKNOWN if self.pick < 0 else values[self.pick // rank % count]
+        self.varies = self.varies or len(values) > 1
+        return values[self.pick % len(values)]
 
     def _split(self, value: str) -> str:
         """Return the words that an unquoted value becomes."""
@@ -264,27 +189,22 @@ class Resolver:
         children = node.children[1:-1]
         operators = [child.type for child in children if not child.is_named]
         name = children[0] if children else node
-        rest = children[1:]
-        self.inner.append(node)
         value = UNKNOWN
         if name.type in {"variable_name", "subscript"}:
-            text = self.text(name).partition("[")[0]
-            if not operators:
+            text = text_in(name).partition("[")[0]
+            if not operators or operators[0] in {":-", "-", ":=", "="}:
                 value = self._value(text)
-            elif operators[0] in {":-", "-", ":=", "="}:
-                value = self._value(text)
-                named = [child for child in rest if child.is_named]
-                if value == UNKNOWN and named:
-                    value = "".join(self.word(child) for child in named)
-        if self.text(name).endswith(("@", "@]", "*]")):
+                if operators and value == UNKNOWN:
+                    named = [child for child in children[1:] if child.is_named]
+                    value = "".join(map(self.word, named)) or UNKNOWN
+        if text_in(name).endswith(("@", "@]", "*]")):
             # Any number of words, which quotes do not join.
             self._splits = self._splits or UNKNOWN in value
         return self._split(value)
 
     def read_substitution(self, node: Node) -> str:
         """Return what a substitution yields, as far as the output of its command is known."""
-        self.inner.append(node)
-        text = self.text(node).strip("$<>()`").strip()
+        text = text_in(node).strip("$<>()`").strip()
         if _prints("prints_settings").fullmatch(text):
             return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
         if _prints("prints_no_option").fullmatch(text):
@@ -308,10 +228,14 @@ class Resolver:
         # A pattern becomes the names of files, which may be anything.
         return printed(words) + (UNKNOWN if any(map(PATTERN.search, words)) else "")
 
-    def read_arithmetic(self, node: Node) -> str:
+    def read_arithmetic(self, _node: Node) -> str:
         """Return a number in place of ``$((...))``."""
-        self.inner.append(node)
         return "0"
+
+
+def text_in(node: Node) -> str:
+    """Return the source text of a node."""
+    return (node.text or b"").decode("utf-8", "replace")
 
 
 def expanded(text: str) -> list[str]:
@@ -339,8 +263,6 @@ def _unescaped(match: re.Match[str]) -> str:
 
 #: Nodes whose value is their own text.
 _PLAIN: Final = frozenset({"number", "variable_name", "test_operator", "brace_expression"})
-#: Nodes that are always exactly one word.
-_WHOLE: Final = frozenset({"word", "raw_string", "ansi_c_string", "number"})
 _READERS: Final = {
     "command_name": Resolver.read_joined,
     "concatenation": Resolver.read_joined,
@@ -358,10 +280,7 @@ _READERS: Final = {
 
 # What a text sets its variables to.
 
-#: How often the values that use other variables are computed.
-_ROUNDS: Final = 3
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
-
 
 #: What a text has that sets a variable.
 _SETS: Final = re.compile(rf"=|\b(?:for|select|{'|'.join(_READS_NAMES)})\b")
@@ -370,73 +289,35 @@ _SETS: Final = re.compile(rf"=|\b(?:for|select|{'|'.join(_READS_NAMES)})\b")
 def collect(root: Node, resolver: Resolver, variables: Variables, text: str) -> None:
     """Note what variables are set to in ``text``, whose tree it is.
 
-    With loops and functions, what is further down may run first, or again. So values that use other
-    variables are computed until nothing new comes up; those that still change are unknown.
+    With loops and functions, what is further down may run first, or again: values that use other
+    variables are computed once for each value that one of these may have.
     """
     if _SETS.search(text) is None:
         return
-    unsettled: set[str] = set()
-    for _ in range(_ROUNDS):
-        before = variables.counts()
-        derived = _collect(root, resolver, variables)
-        after = variables.counts()
-        if not derived or before == after:
-            return
-        unsettled = derived | {name for name in after if before.get(name) != after[name]}
-    for name in unsettled:
-        variables.add(name, UNKNOWN)
+    while resolver.pick < variables.most:
+        for node in nodes(root):
+            kind = node.type
+            if kind == "variable_assignment":
+                _assignment(node, resolver, variables)
+            elif kind == "for_statement":
+                values = resolver.words(node.children_by_field_name("value"))
+                for word in values or [UNKNOWN]:
+                    variables.add(_name_in(node, "variable"), word)
+            elif kind == "command" and _name_in(node, "name").lstrip("\\") in _READS_NAMES:
+                variables.add("REPLY", UNKNOWN)
+                for child in node.children[1:]:
+                    variables.add(text_in(child).partition("=")[0], UNKNOWN)
+        resolver.pick += 1
 
 
-def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str]:
-    """Note what variables are set to; return those whose values use others."""
-    derived: set[str] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        kind = node.type
-        if kind == "variable_assignment":
-            _assignment(node, resolver, variables, derived)
-        elif kind == "for_statement":
-            _loop(node, resolver, variables, derived)
-        elif kind == "command":
-            _reading(node, resolver, variables)
-        if node.child_count:
-            waiting += reversed(node.children)
-    resolver.inner = []
-    return derived
+def _name_in(node: Node, field: str) -> str:
+    name = node.child_by_field_name(field)
+    return "" if name is None else text_in(name)
 
 
-def _assignment(node: Node, resolver: Resolver, variables: Variables, derived: set[str]) -> None:
-    name = node.child_by_field_name("name")
+def _assignment(node: Node, resolver: Resolver, variables: Variables) -> None:
     value = node.child_by_field_name("value")
-    key = resolver.text(name).partition("[")[0] if name is not None else ""
+    text = "" if value is None else resolver.word(value)
     if any(child.type == "+=" for child in node.children):
-        variables.add(key, UNKNOWN)
-        return
-    if value is not None and "$" in resolver.text(value):
-        derived.add(key)
-    for text in resolver.values(value) if value is not None else [""]:
-        variables.add(key, text.replace(SPLIT, " "))
-
-
-def _loop(node: Node, resolver: Resolver, variables: Variables, derived: set[str]) -> None:
-    variable = node.child_by_field_name("variable")
-    if variable is None:
-        return
-    values = node.children_by_field_name("value")
-    if any("$" in resolver.text(value) for value in values):
-        derived.add(resolver.text(variable))
-    for word in resolver.items(values) if values else [UNKNOWN]:
-        variables.add(resolver.text(variable), word)
-
-
-def _reading(node: Node, resolver: Resolver, variables: Variables) -> None:
-    """Note the names that ``read`` and its like set to unknown values."""
-    name = node.child_by_field_name("name")
-    if name is None or resolver.text(name).lstrip("\\") not in _READS_NAMES:
-        return
-    variables.add("REPLY", UNKNOWN)
-    for child in node.children[1:]:
-        word = resolver.text(child).partition("=")[0]
-        if word.isidentifier():
-            variables.add(word, UNKNOWN)
+        text = UNKNOWN
+    variables.add(_name_in(node, "name").partition("[")[0], text.replace(SPLIT, " "))
