@@ -36,7 +36,7 @@ from aish_lsp.shell.runner import run_command
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds what has hopped")
 in_work = needs(without_namespaces())
 
-COUNT = 50
+COUNT = 20
 HOPPING = Path(__file__).with_name("hopping.py")
 
 

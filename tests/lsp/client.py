@@ -153,8 +153,10 @@ class Client:
     async def stop(self) -> int:
         """End the process, kindly if it lives; return its exit code."""
         if self.process.returncode is None:
-            with suppress(OSError, asyncio.CancelledError, TimeoutError, RpcError):
-                await asyncio.wait_for(self.request("shutdown"), 10)
+            with suppress(OSError, asyncio.CancelledError, TimeoutError):
+                # It is refused before ``initialize``; ``exit`` is not.
+                with suppress(RpcError):
+                    await asyncio.wait_for(self.request("shutdown"), 10)
                 await self.notify("exit")
         self.resume_reading()
         try:
