@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from aish_lsp.shell.blocks import FenceScanner
+
 #: Characters that are compared.
 GRAM: Final = 50
 
@@ -27,8 +29,6 @@ WITHIN_ALIKE: Final = 4_000
 #: Characters at the start of a line that show what kind of line it is.
 _HEAD: Final = 40
 
-_MARKS: Final = r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*"
-_FENCE: Final = re.compile(rf"{_MARKS}(`{{3,}}|~{{3,}})(.*)")
 _TABLE_OR_LIST: Final = re.compile(r"[ \t>]*(?:\||(?:[-*+]|\d{1,9}[.)])[ \t])")
 #: A line that continues the one before, or may still become one of the above.
 _CONTINUES: Final = re.compile(r"[ \t>]*(?:[-*+`~]{0,3}|\d{0,9}[.)]?)|[ \t]{2}.*")
@@ -94,7 +94,7 @@ class _TextState:
 
     def __init__(self) -> None:
         self._head = ""
-        self._fence = ""
+        self._fences = FenceScanner(lambda _: False)
         self._was_repetitive = False
 
     def take(self, text: str) -> None:
@@ -102,21 +102,15 @@ class _TextState:
         *lines, rest = text.split("\n")
         for line in lines:
             self._head += line[: _HEAD - len(self._head)]
-            self._end_of_line()
+            self._was_repetitive = self._line_is_repetitive()
+            self._head = ""
         self._head += rest[: _HEAD - len(self._head)]
-
-    def _end_of_line(self) -> None:
-        fence = _FENCE.fullmatch(self._head)
-        if fence is not None and not self._fence:
-            self._fence = fence[1]
-        elif fence is not None and fence[1].startswith(self._fence) and not fence[2].strip():
-            self._fence = ""
-        self._was_repetitive = not self._fence and self._line_is_repetitive()
-        self._head = ""
+        for _ in self._fences.feed(text):
+            pass  # No block is wanted.
 
     def is_repetitive(self) -> bool:
         """Return whether repetition is normal here."""
-        return bool(self._fence) or self._line_is_repetitive()
+        return self._fences.is_open or self._line_is_repetitive()
 
     def _line_is_repetitive(self) -> bool:
         if _TABLE_OR_LIST.match(self._head):

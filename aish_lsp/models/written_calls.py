@@ -7,6 +7,7 @@ from a file, and is no call.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import uuid
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.models.loose_json import as_dict, as_text, decoded
 from aish_lsp.models.request import Finish, Text, ToolCall, tool_named
+from aish_lsp.shell.blocks import FenceScanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,9 +42,6 @@ _AROUND: Final = re.compile(
 
 #: The block of code that such a reply is, or begins with.
 _BLOCK: Final = re.compile(r"\s*```(?:json)?\n(.*?)(?:\n[ \t]*```[ \t]*(?=\n|\Z)|\Z)", re.DOTALL)
-
-#: What begins or ends a block of code.
-_FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,})")
 
 _MARK: Final = re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, _MARKS))})", re.MULTILINE)
 
@@ -77,8 +76,8 @@ class WrittenCalls:
         self._is_named = False
         # Whether no text has passed but blanks, and whether what has passed ends with a line.
         self._at_start = self._at_line_start = True
-        # The last line that has passed, so far, and the fence of the block that it is in.
-        self._passed_line = self._fence = ""
+        # Whether what has passed ends in a block of code.
+        self._fences = FenceScanner(lambda _: False)
 
     @property
     def is_calling(self) -> bool:
@@ -159,15 +158,16 @@ class WrittenCalls:
         """Note what has passed."""
         self._at_start = self._at_start and text.isspace()
         self._at_line_start = text.endswith("\n")
-        self._passed_line, self._fence = _fence_after(self._passed_line, self._fence, text)
+        _feed(self._fences, text)
 
     def _mark_in(self, text: str, first: int) -> int | None:
         """Return where the first mark outside of a block of code begins, if there is one."""
-        line, fence, at = self._passed_line, self._fence, 0
+        fences, at = None, 0
         for mark in _MARK.finditer(text, first):
-            line, fence = _fence_after(line, fence, text[at : mark.start()])
+            fences = fences or copy.deepcopy(self._fences)
+            _feed(fences, text[at : mark.start()])
             at = mark.start()
-            if not fence:
+            if not fences.is_open:
                 return at
         return None
 
@@ -234,19 +234,9 @@ class WrittenCalls:
         return _call(name, arguments), end + len("</function>")
 
 
-def _fence_after(line: str, fence: str, text: str) -> tuple[str, str]:
-    """Return the last line of a text so far, and the fence of the block that it is in, if any.
-
-    ``line`` and ``fence`` are those before ``text``.
-    """
-    *lines, last = (line + text).split("\n")
-    for one in lines:
-        match = _FENCE.match(one)
-        if match and not fence:
-            fence = match[1]
-        elif match and match[1].startswith(fence) and not one[match.end() :].strip():
-            fence = ""
-    return last[:_NAMED_WITHIN], fence
+def _feed(fences: FenceScanner, text: str) -> None:
+    for _ in fences.feed(text):
+        pass  # No block is wanted.
 
 
 def _value(text: str) -> Any:
