@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.call import Fitting
-from aish_lsp.agent.compaction import Summarizer
+from aish_lsp.agent.side_call import Summarizer
 from aish_lsp.context.budget import Budget, Limits, Prepared, bounded
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.providers import reply_limit

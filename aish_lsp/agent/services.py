@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Settled,
     )
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.stored_keys import Keys
+    from aish_lsp.models.keys import Keys
     from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
     from aish_lsp.shell.runner import RunResult
@@ -121,7 +121,7 @@ class Services:
     @cached_property
     def keys(self) -> Keys:
         """The environment, with the keys that were stored."""
-        from aish_lsp.models.stored_keys import Keys  # noqa: PLC0415 - not at start
+        from aish_lsp.models.keys import Keys  # noqa: PLC0415 - not at start
 
         return Keys(self.environ)
 

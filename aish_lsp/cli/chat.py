@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.agent.events import Command, End, Notice, Output, Start, Step, Text, Tool
 from aish_lsp.chat.colon import (
-    COLON_COMMANDS,
     ColonCommand,
     carry_out,
-    command_below,
     parse,
     run_block,
 )
@@ -252,14 +250,6 @@ class TerminalChat(Face):
         command = parse(message)
         if message.startswith("!") and message[1:].strip():
             command = ColonCommand("run", message[1:].strip())
-        if command is None and (below := command_below(message, COLON_COMMANDS)):
-            command = below.command
-            if not below.alone:
-                line = f":{command.name} {command.argument}".rstrip()
-                asked = f"The last line is an aish command: {escaped(line)}"
-                question = Question(asked, "Run it instead of asking the model")
-                if not await self.ask_user(question):
-                    command = None
         if command is not None and self._input is not None and command.name == "edit":
             self._edit(command.argument)
         elif command is not None:

@@ -1,11 +1,15 @@
 """Small models, fetched by what is here: Ollama, llama.cpp's server, or the hub's client.
 
 Whichever it is keeps the model in its own cache, and goes on with a fetch that was interrupted.
+
+``python -m aish_lsp.models.fetching REPOSITORY FILE`` has the hub's client fetch a file. It prints
+how far it is, unless it draws a bar on a terminal, then where the file is, or why there is none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import re
@@ -17,7 +21,7 @@ import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from aish_lsp.config.schema import LOCAL_WINDOW, Preset
 from aish_lsp.foundation.dataclass import dataclass
@@ -25,7 +29,6 @@ from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.files import expanded
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.models.address import host
-from aish_lsp.models.hub_download import DIGEST
 from aish_lsp.models.loose_json import as_dict, as_text, decoded
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ _SILENCE: Final = 600.0
 _PAUSE: Final = 0.5
 
 _HUB: Final = "https://huggingface.co"
+
+#: The name of a large file's content in the hub's cache: its SHA-256.
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 #: Gets the progress of a fetch, in words.
 Told: TypeAlias = "Callable[[str], Awaitable[None]]"
@@ -215,7 +221,7 @@ def _share(done: int, total: int, step: int = 1) -> str:
 async def _download(model: SmallModel, told: Told) -> Path:
     """Have the hub's client fetch a file, tell each hundredth of it, and return its path."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "aish_lsp.models.hub_download"),
+        *(sys.executable, "-P", "-m", __name__),
         *(model.repository, model.file),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -287,7 +293,7 @@ def _verify(path: Path) -> None:
     try:
         with real.open("rb") as file:
             is_whole = file.read(4) == b"GGUF"
-            if is_whole and DIGEST.fullmatch(real.name):
+            if is_whole and _DIGEST.fullmatch(real.name):
                 file.seek(0)
                 is_whole = hashlib.file_digest(file, "sha256").hexdigest() == real.name
         if is_whole:
@@ -299,3 +305,90 @@ def _verify(path: Path) -> None:
     raise BackendUnavailable(
         f"{shown_path(path)} was damaged on its way, and was removed. Choose the model again."
     )
+
+
+# The hub's client, in a process that can be stopped.
+
+
+class _Progress:
+    """What of a progress bar the hub's client uses; it prints lines."""
+
+    def __init__(self, *, total: int | None = None, initial: int = 0, **_: object) -> None:
+        self._total, self._done = total, initial
+
+    def update(self, count: int = 1) -> None:
+        self._done += count
+        if self._total:
+            sys.stdout.write(f"at {self._done} {self._total}\n")
+            sys.stdout.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def main(repository: str, file: str) -> int:
+    """Fetch a file; return the exit code."""
+    from huggingface_hub import hf_hub_download  # noqa: PLC0415 - an extra
+
+    bar: Any = None if sys.stderr.isatty() else _Progress
+    try:
+        _go_on(repository, file, bar)
+        path = hf_hub_download(repository, file, tqdm_class=bar)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        reason = ": ".join(str(one) for one in (error, error.__cause__) if one)
+        sys.stdout.write(f"failed {' '.join(reason.split())[:300]}\n")
+        return 1
+    sys.stdout.write(f"path {path}\n")
+    return 0
+
+
+def _go_on(repository: str, file: str, bar: Any) -> None:
+    """Fetch what is missing of a file into the hub's cache.
+
+    The hub's client begins anew each time it is started, and leaves behind what it had.
+    """
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url  # noqa: PLC0415
+
+    try:
+        from huggingface_hub.file_download import http_get, repo_folder_name  # noqa: PLC0415
+    except ImportError:  # They are not public: its client then begins anew.
+        return
+
+    try:
+        known = get_hf_file_metadata(hf_hub_url(repository, file))
+    except Exception:  # noqa: BLE001 - its client tells why, unless it has the file
+        return
+    if not _DIGEST.fullmatch(known.etag or ""):
+        return
+    folder = repo_folder_name(repo_id=repository, repo_type="model")
+    blob = Path(constants.HF_HUB_CACHE, folder, "blobs", str(known.etag))
+    if blob.exists():
+        return
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    part = blob.with_name(f"{blob.name}.incomplete")
+    with part.open("ab") as written:
+        fcntl.flock(written, fcntl.LOCK_EX)
+        # Another process may have had the lock, and fetched all of it or more of it.
+        if blob.exists():
+            return
+        if known.size is not None and written.seek(0, os.SEEK_END) > known.size:
+            written.truncate(0)
+        http_get(
+            known.location,
+            written,
+            resume_size=written.seek(0, os.SEEK_END),
+            expected_size=known.size,
+            displayed_filename=file,
+            tqdm_class=bar,
+        )
+        written.flush()
+        part.replace(blob)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

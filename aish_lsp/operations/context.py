@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import field
 
-from aish_lsp.agent.compaction import Compaction
-from aish_lsp.agent.compaction import compact as begin
 from aish_lsp.agent.session import Status
+from aish_lsp.agent.side_call import Compaction
+from aish_lsp.agent.side_call import compact as begin
 from aish_lsp.context.counter import Tokens
 from aish_lsp.context.measure import ContextReport, context_page
 from aish_lsp.context.usage import CostReport, UsageTotals, cost_page

@@ -23,7 +23,7 @@ LIBRARIES = {
     "websockets": ("lsp.websocket",),
     "httpx": ("models.http", "models.network"),
     "httpx_sse": ("models.http",),
-    "huggingface_hub": ("models.hub_download",),
+    "huggingface_hub": ("models.fetching",),
     "xllamacpp": ("models.local_server",),
     "platformdirs": ("foundation.files",),
     "prompt_toolkit": ("cli.chat_input",),

@@ -14,10 +14,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from aish_lsp.agent import Workspace
-from aish_lsp.agent.compaction import compact
 from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
+from aish_lsp.agent.side_call import compact
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.agent.turn import AskResult, Turn
 from aish_lsp.agent.turn import ask as begin_turn

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from aish_lsp.chat.colon import (
     ColonCommand,
     CommandTable,
-    command_below,
     complete,
     help_text,
     parse,
@@ -144,40 +143,8 @@ def test_help(registry: CommandTable) -> None:
         "- `:memory list|forget ID`: memory\n"
         "- `:reset`: start anew\n"
         "\n"
-        "A command is a message of one line. It is also carried out below lines that only name\n"
-        "files (`@src/app.py`); below any other text you are asked whether you mean the command or"
-        " a\nquestion.\n"
+        "A command is a message of one line.\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("message", "alone"),
-    [
-        ("@a.py\n:reset", True),
-        ('@a.py @"b c.py":3\n\n  \n:model big\n\n', True),
-        ("why?\n:reset", False),
-        ("@a.py why?\n:reset", False),
-        ("mail me@host\n:reset", False),
-    ],
-)
-def test_a_command_below_other_lines(registry: CommandTable, message: str, alone: bool) -> None:
-    below = command_below(message, registry)
-    assert below is not None
-    assert below.alone is alone
-
-
-def test_many_names_above_a_command_take_no_time(registry: CommandTable) -> None:
-    for line in ("@a" * 500 + " x", '@"a" ' * 500 + "x", "@" * 500 + " x"):
-        below = command_below(f"{line}\n:reset", registry)
-        assert below is not None
-        assert not below.alone
-
-
-@pytest.mark.parametrize(
-    "message", ["", "why?", "x\n:unknown", "x\n :reset", ":reset\nwhy?", "x\n:"]
-)
-def test_no_command_below(registry: CommandTable, message: str) -> None:
-    assert command_below(message, registry) is None
 
 
 def proposals(registry: CommandTable, line: str) -> list[str]:

@@ -248,14 +248,6 @@ async def test_commands_and_files_complete(project: Path) -> None:
     assert asked["attached"][0]["text"].startswith("the answer is 42")
 
 
-async def test_a_command_below_a_text_is_asked_for(project: Path) -> None:
-    async with chatting(project) as chat:
-        await chat.line("not a question\x1b\r:remember it is sunny")
-        await chat.until("Run it instead of asking the model? [y/N]")
-        chat.type("Yes\r")
-        await chat.until("Remembered as item 1")
-
-
 async def test_a_placeholder_is_to_be_filled_in_and_is_not_run(project: Path) -> None:
     async with chatting(project) as chat:
         await chat.line("delete a folder")

@@ -10,7 +10,7 @@ from histories import conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.agent.compaction import rolled
+from aish_lsp.agent.side_call import rolled
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import summary_block

@@ -12,9 +12,8 @@ from machine import needs
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, StoreUnavailable
 from aish_lsp.foundation.files import keys_file
-from aish_lsp.models import keys, stored_keys
-from aish_lsp.models.keys import key_of, resolve_key
-from aish_lsp.models.stored_keys import Keys
+from aish_lsp.models import keys
+from aish_lsp.models.keys import Keys, key_of, resolve_key
 from aish_lsp.shell.confinement.places import secret_places
 
 pytestmark = pytest.mark.usefixtures("own_files")
@@ -144,7 +143,7 @@ async def test_a_keyring_that_hangs_or_takes_nothing_leaves_the_key_to_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     use_keyring(monkeypatch, tmp_path / "ring", trouble)
-    monkeypatch.setattr(stored_keys, "KEYRING_TIMEOUT", 2.0)
+    monkeypatch.setattr(keys, "KEYRING_TIMEOUT", 2.0)
     given = Keys({})
     given.give("HUNG", "sk-file")
     assert await given.store("HUNG") == str(keys_file())
