@@ -229,12 +229,14 @@ class Overlay:
         weight = _weight(token)
         share = ranking().share(self._phrasing.intent, token.term)
         evidence = self._evidence
+        evidence["ignored"] += token.limits and weight > 0 and not share
         if not token.term:
-            evidence["ignored"] += weight > 0 and not token.aside
+            turns = token.lower in _TURNS and token.lower not in self._phrasing.wording
+            evidence["ignored"] += (weight > 0 or turns) and not token.aside
             self._lost += weight
         elif share is None or token.quoted:
             evidence["unknown"] += weight
-            evidence["ignored"] += token.limits or (token.lower in _TURNS and not token.aside)
+            evidence["ignored"] += token.lower in _TURNS and not token.aside
             evidence["rarest"] = max(evidence["rarest"], weight)
             self._lost += weight
         elif share:

@@ -55,6 +55,11 @@ _LIMITS: Final = re.compile(
 )
 #: A reason that names what is to stay may be a condition: with it, nothing is dropped.
 _KEEPS: Final = re.compile(r"\b(?:keep\w*|since|whenever|still)\b", re.IGNORECASE)
+#: What is still asked for in a clause that follows the request: "it has to be signed".
+_DEMANDS: Final = re.compile(
+    r"\b(?:needs?|ha(?:s|ve) to|must|should|want|also|still|no|nothing|keep\w*|leave\w*|each)\b",
+    re.IGNORECASE,
+)
 _ONLY: Final = re.compile(r"\b(?:only|except|without|unless|but)\b", re.IGNORECASE)
 #: What stands for something that was told before.
 _THERE: Final = re.compile(
@@ -153,6 +158,8 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
         if wanted and (whose := re.match(r"its(?= name)", clause, re.IGNORECASE)):
             wanted = f"{wanted} whose{clause[whose.end() :]}"
         elif (not is_asked and others and not wanted) or (tells(clause) and (wanted or others)):
+            if wanted and _DEMANDS.search(clause):
+                return [], ""
             told.append(clause)
         else:
             wanted = f"{wanted}, {asked}" if wanted else asked

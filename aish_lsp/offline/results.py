@@ -15,7 +15,7 @@ from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import Part, chosen, plain_line, shortened
 from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name
-from aish_lsp.offline.words import data, group, pattern, words
+from aish_lsp.offline.words import data, pattern, words
 from aish_lsp.offline.workspace import WorkspaceFacts, steps
 from aish_lsp.project.manifests.rules import Intent
 
@@ -70,7 +70,7 @@ def asks_of_result(text: str) -> bool:
 def says_no_more(text: str) -> bool:
     """Return whether ``text``, a question about a result, mentions nothing else, such as a file."""
     terms = (words().term(word) for word in re.findall(r"[\w./-]*\w", text.lower()))
-    known = {words().term(word) for word in group("of_any_result")}
+    known = {words().term(word) for word in data("errors")["of_any_result"].split()}
     return all(term in known for term in terms if term)
 
 

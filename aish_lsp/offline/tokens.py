@@ -74,7 +74,7 @@ class Token:
         kinds: the kinds that it may be, each with the value in that case.
         branch: whether the repository has a branch of that name.
         aside: whether it is in a clause that only describes the situation: "my disk is full, ...".
-        limits: whether it says what is not to be done: "without the tests".
+        limits: whether it says what is not to be done, or has to be so: "without the tests".
         start, end: its position in the question.
     """
 
@@ -114,7 +114,7 @@ def cut(text: str, workspace: WorkspaceFacts) -> list[Token]:
     _mark_limits(text, found)
     for start, end, tells in asides(text):
         for token in found:
-            if start <= token.start < end and (tells or not token.kinds):
+            if start <= token.start < end and (tells or not token.kinds) and not token.limits:
                 token.aside = True
     return found
 

@@ -72,9 +72,8 @@ class Words:
         self.shapes = {name: re.compile(shape) for name, shape in data["shapes"].items()}
         self.numbers: dict[str, int] = data["numbers"]
         self.seconds: dict[str, int] = data["seconds"]
-        self.programs_of = {
-            name: frozenset(programs.split()) for name, programs in data["programs_of"].items()
-        }
+        others = {name: frozenset(said.split()) for name, said in data["programs_of"].items()}
+        self.programs_of = {name: frozenset([name]) for name in self.groups["of_own_name"]} | others
         self.interpreters: dict[str, str] = data["interpreters"]
         self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
         self.trailer = re.compile(rf"(?<![\s,(])[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)

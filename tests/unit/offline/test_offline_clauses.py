@@ -230,3 +230,41 @@ def test_a_reason_that_names_what_is_to_stay_is_not_dropped(tmp_path: Path, ques
     told = reply(TypedQuestion(question), tmp_path)
     for everything in ("find logs -type f -delete", "find logs -mindepth 1 -delete", "rm "):
         assert f"CMD: {everything}" not in told
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        ", it needs to keep the timestamps",
+        ", and it has to be signed",
+        " but i also want to keep the signature",
+        " but keep the newest",
+        ", not the empty ones",
+        ", nothing older than the release",
+        " so that nobody but me can see it",
+        " so that only bob can use it",
+    ],
+)
+@pytest.mark.parametrize(
+    "question",
+    [
+        "unpack backup.tar.gz",
+        "compress a.txt with gzip",
+        "sort a.txt",
+        "find all python files",
+        "delete the folder tmp",
+        "show the last commit",
+        "count the lines of a.txt",
+    ],
+)
+def test_a_clause_that_follows_the_request_and_is_not_understood_is_never_dropped(
+    tmp_path: Path, question: str, clause: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "tmp").mkdir()
+    for name in ("backup.tar.gz", "a.txt"):
+        (tmp_path / name).touch()
+    alone = reply(TypedQuestion(question), tmp_path)
+    assert "CMD: " in alone
+    told = reply(TypedQuestion(question + clause), tmp_path)
+    assert told.startswith("Perhaps") or told != alone
