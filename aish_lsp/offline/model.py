@@ -177,6 +177,8 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     is_filled = all(part.is_ready or not part.commands for part in known)
     if composed and not (says_all and (is_filled or not clauses)):
         return _with_tools(composed.says, (composed.command,), workspace)
+    if composed and len(known) > len(reading.meant):  # Something would be installed first.
+        return min(known, _with_tools(composed.says, (composed.command,), workspace), key=len)
     if clauses and not says_all:
         reading = _without_drops(reading, text, workspace)
     if reading.meant:

@@ -27,7 +27,7 @@ from aish_lsp.offline.compose.grammar import (
     understand,
 )
 from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, called, extensions, named
-from aish_lsp.offline.compose.rendering import WANTS, explained, rendered
+from aish_lsp.offline.compose.rendering import explained, folders_by_size, rendered
 
 _LEAD: Final = (
     "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
@@ -452,10 +452,8 @@ def composed_files(things: Things) -> Composed:
     """
     if not things.kind:
         raise Misfit("no files are meant")
-    if things.kind == "d" and WANTS[things.want][0] == "size":
-        raise Misfit("how large a folder is depends on what is in it")
     things = replace(things, kind=things.kind.replace("any", ""))
-    return Composed(rendered(things), explained(things))
+    return Composed(folders_by_size(things) or rendered(things), explained(things))
 
 
 def says_which_files(sentence: str, target: Toolset) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import quoted, quoted_path
-from aish_lsp.offline.words import data, words
+from aish_lsp.offline.words import data, group, words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
 _MOST: Final = 600
@@ -194,7 +194,9 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
         if word[0] == "@" and world.exists(word[1:]):
             word = word[1:]  # a file that is mentioned
         value = _value(word, kind, sentence.strip()[match.end() :], said[-1] if said else "")
-        if value is None and said and said[-1] in _BEFORE_NAMES and world.exists(word):
+        if (value is None and said and said[-1] in _BEFORE_NAMES and world.exists(word)) or (
+            word[0] == "." and (world.exists(word) or word in group("usual_folders"))
+        ):
             value = Value(word, "path")
         if value is None:
             said.append(word)
@@ -245,7 +247,8 @@ _BARE: Final = (
     r"|only|case|group|user|do|does|they|it|them|those|these|this|then|both|either|one|ones|another"
     r"|starting|ending|beginning|spaces?|whitespace|digits?|numbers?|letters?|as|for|from|by|on|at"
     r"|than|more|less|where|when|if|unless|but|except|lines?|contents?|tree|hierarchy"
-    r"|levels?)\b)[a-z][\w-]* "
+    r"|levels?|larger|bigger|smaller|older|newer|greater|over|under|modified|owned"
+    r"|named|called)\b)[a-z][\w-]* "
 )
 _FOLDER: Final = (
     r"(?!(?:other|another|hidden|empty|current|present|working|parent|home|root|same|this|these"

@@ -224,6 +224,11 @@ def _ranked(options: str) -> Effect:
     return add
 
 
+def _times(text: LinesRequest, number: list[Value] | None = None) -> None:
+    count = number[0].number if number else 2
+    text.stages.append((_UNIQUE, f"sort | uniq -c | sed -n 's/^ *{count} //p'"))
+
+
 def _each(text: LinesRequest, *column: list[Value]) -> None:
     if any(column):
         _column(text, *column)
@@ -347,6 +352,7 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "empty": _empty("^$", no=False),
     "not_blank": _empty("^[[:space:]]*$", no=True),
     "not_empty": _empty("^$", no=True),
+    "not_comments": _stage(FILTER, "grep -v '^[[:space:]]*\0K'"),
     "any_case": lambda text: put(text, "case", "-i "),
     "range": _range,
     "one": _range,
@@ -371,6 +377,8 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "delimiter": _delimited,
     "csv": _set(delimiter=","),
     "unique": _stage(_UNIQUE, "sort -u"),
+    "twice": _times,
+    "times": _times,
     "once": _stage(_UNIQUE, "sort | uniq -u"),
     "ends": _stage(LIMIT, "sed -n '1p;$p'"),
     "duplicated": _stage(_UNIQUE, "sort | uniq -d"),
@@ -511,6 +519,14 @@ def _stages(text: LinesRequest) -> list[tuple[int, str]]:
     return stages
 
 
+#: What a comment begins with, by the extension of its file, where that is no "#".
+_COMMENTS: Final = dict.fromkeys(("c", "h", "cpp", "cs", "java", "js", "ts", "go", "rs"), "//") | {
+    "sql": "--",
+    "lua": "--",
+    "ini": "[#;]",
+}
+
+
 def _number(text: LinesRequest, stages: list[tuple[int, str]]) -> None:
     """Let the lines be shown with their numbers in the file."""
     if [place for place, _ in stages] == [FILTER] and stages[0][1].startswith("grep"):
@@ -539,6 +555,8 @@ def _with_options(command: str, text: LinesRequest) -> str:
             return f"cut -d {delimiter} -f {','.join(numbers)}"
         out = f" -v OFS={delimiter}" if text.delimiter else ""
         return f"awk{awk}{out} '{{print {', '.join(f'${one}' for one in numbers)}}}'"
+    mark = _COMMENTS.get(text.files[0].rpartition(".")[2], "#")
+    command = command.replace("\0K", mark)
     return command.replace("\0i", text.case).replace("\0F", awk).replace("\0T", sort)
 
 

@@ -208,6 +208,12 @@ def _regex(things: Things, found: Sequence[Value]) -> list[str]:
     return [f"-regex {found[0].quoted}"]
 
 
+def _owner(things: Things, name: Sequence[Value] = ()) -> Sequence[str]:
+    if not name or name[0].text.lower() in ("me", "myself"):
+        return ['-user "$(id -un)"']
+    return _word("-user")(things, name)
+
+
 def _word(option: str) -> Make:
     """Return what makes a test with one name."""
 
@@ -263,7 +269,7 @@ PREDICATES: Final[Mapping[str, Make]] = {
     "lets": _lets,
     "regex": _regex,
     "like_path": lambda _, found: _any("-path", [one.text for one in found]),
-    "owner": _word("-user"),
+    "owner": _owner,
     "group": _word("-group"),
     "mode": _word("-perm"),
     "empty": _flat("-empty"),

@@ -114,6 +114,49 @@ def explained(things: Things) -> str:
     )
 
 
+#: What is wanted of folders by the size of all that is in them, and what du's output goes through.
+_BY_DU: Final = {
+    "": "",
+    "sizes": "",
+    "count": " | wc -l",
+    "largest": " | sort -rh | head -n {number}",
+    "smallest": " | sort -h | head -n {number}",
+    "by_size": " | sort -rh",
+    "by_size_up": " | sort -h",
+}
+_SIZE: Final = re.compile(r"-size ([+-])(\d+)[ckMG]|-not -size (-)(\d+)c")
+
+
+def folders_by_size(things: Things) -> str:
+    """Return the command if folders are meant by their size, that of all that is in them.
+
+    Raises:
+        Misfit: something else is wanted of them, too.
+    """
+    sized = [test for test in things.tests if "-size" in test]
+    if things.kind != "d" or not (sized or WANTS[things.want][0] == "size"):
+        return ""
+    if (
+        things.want not in _BY_DU
+        or (things.want == "count" and not sized)
+        or len(sized) > 1
+        or len(sized) < len(things.tests)
+        or any((things.act, things.content, things.sort, things.save, things.lists, things.end))
+        or any((things.least, things.case, things.follow))
+    ):
+        raise Misfit("how large a folder is depends on what is in it")
+    depth = things.depth or ("1" if not sized and things.below != "all" else "")
+    words = ["du", "-h", "-x" * bool(things.device), f"-d {depth}" * bool(depth)]
+    for test in sized:
+        found = _SIZE.fullmatch(test)
+        if found is None:
+            raise Misfit(test)
+        sign = "-" * (found[1] == "-")
+        words.append(f"-t {sign}{test.removeprefix('-not ').split()[1].lstrip('+-').rstrip('c')}")
+    words += things.roots or ["."]
+    return " ".join(filter(None, words)) + _BY_DU[things.want].format(number=things.number)
+
+
 def rendered(things: Things) -> str:
     """Return the command.
 
@@ -211,9 +254,18 @@ def _with_content(find: str, things: Things) -> str:
         if things.content.startswith("-L"):
             test = rf"\! {test}"
         return _acting(f"{find} {test}", things)
+    return _found(find, things)
+
+
+def _found(find: str, things: Things) -> str:
+    """Return what shows or counts the files with a text in them, or the lines with it."""
     if things.want not in ("", "count"):
         raise Misfit("more of files with a content")
     sort = " | sort" if things.sort == "sort" else ""
+    if things.sort in _PER:
+        if things.want != "count" or not things.content.startswith("-l"):
+            raise Misfit("only counted by groups")
+        return f"{find} -exec grep {things.content} {{}} +{_PER[things.sort]}"
     if things.want == "count" and things.content.startswith("-H"):
         return f"{find} -exec grep -h{things.content[2:]} {{}} + | wc -l"
     pipe = f"{' | wc -l' * bool(things.want)}{sort}"
