@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
-#: A line that holds nothing but names of files, or nothing at all.
-_MENTIONS: Final = re.compile(r'\s*(?:@(?:"[^"\n]+"(?::\S+)?|[^\s"]\S*)(?:\s+|\Z))*')
-
 
 @dataclass(frozen=True, slots=True)
 class ColonCommand:
@@ -180,23 +177,6 @@ def run_block(text: str, shell: str) -> str:
     return f":run\n{fence}{shell or 'shell'}\n{text}\n{fence}"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandBelow:
-    """A command in the last line of a message; ``alone``: only mentions of files are above it."""
-
-    command: ColonCommand
-    alone: bool
-
-
-def command_below(message: str, table: CommandTable) -> CommandBelow | None:
-    """Return the known command in the last line of ``message``, below other lines, if any."""
-    *above, last = message.rstrip().splitlines() or [""]
-    command = parse(last)
-    if command is None or command.name not in table.rows:
-        return None
-    return CommandBelow(command, all(_MENTIONS.fullmatch(line) for line in above))
-
-
 #: What `:help all` shows together.
 _GROUPS: Final = {
     "Commands and goals": ("run", "approve", "approvals", "norris", "undo", "redo"),
@@ -225,9 +205,7 @@ def help_text(table: CommandTable, names: Sequence[str] = ()) -> str:
     )
     more = " `:help all` lists all commands." if names else ""
     return f"""{rows}
-A command is a message of one line. It is also carried out below lines that only name
-files (`@src/app.py`); below any other text you are asked whether you mean the command or a
-question.{more}
+A command is a message of one line.{more}
 """
 
 

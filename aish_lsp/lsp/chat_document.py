@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
 from aish_lsp.chat.colon import (
-    COLON_COMMANDS,
     ColonCommand,
-    CommandBelow,
     carry_out,
-    command_below,
     parse,
 )
 from aish_lsp.chat.file import LARGEST, Claim
@@ -34,8 +30,6 @@ from aish_lsp.chat.markdown import (
 from aish_lsp.chat.transcript import first_line
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
-from aish_lsp.foundation.ports import Question, plain
-from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.chat_jobs import ChatJobs, title_of
 from aish_lsp.lsp.chat_sections import ChatSections, TypedMessage
@@ -194,8 +188,7 @@ class ChatDocument:
     async def send(self, prompt: str | None) -> str | None:
         """Send ``prompt``, or what is under the last heading; return the turn's id.
 
-        A ``:`` command is carried out without starting a turn. If there is one below other text,
-        the user is asked which is meant.
+        A ``:`` command is carried out without starting a turn.
 
         Raises:
             InvalidArgument: nothing is written there.
@@ -222,11 +215,6 @@ class ChatDocument:
         if command is not None:
             carrying = self._carry_out(command, written, draft, is_open=is_open)
             self._server.spawn(carrying, f":{command.name}")
-            return None
-        if (below := command_below(message, COLON_COMMANDS)) is not None:
-            work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
-            decide = self._decide(below, message, written, work)
-            self._server.spawn(decide, f":{below.command.name}")
             return None
         return await self._ask_message(message, written)
 
@@ -264,30 +252,6 @@ class ChatDocument:
         """Return who asks for what is written here; ``tell`` takes messages to the user."""
         face = EditorFace(self._server, tell or self._server.tell, self._writer.text)
         return Caller(self._workspace, self._workspace.shown, face, is_typed=is_typed)
-
-    async def _decide(
-        self,
-        below: CommandBelow,
-        message: str,
-        written: str | None,
-        carry_out: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Carry out a command below other text, or ask the model, as the user decides."""
-        line = f":{below.command.name} {below.command.argument}".rstrip()
-        runs: bool | None = below.alone
-        if not runs:
-            runs = plain(await self._workspace.services.ask_user(_which_is_meant(escaped(line))))
-        if runs:
-            await carry_out()
-            return
-        if runs is None:
-            self._sections.unanswered -= 1
-            self._server.tell(
-                f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
-                " alone, or begin the line with something other than `:`."
-            )
-            return
-        await self._ask_message(message, written)
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Follow the client's edits, to know where everything is.
@@ -386,12 +350,3 @@ class ChatDocument:
                 job, operation = carried.job, carried.operation
                 writing = self._jobs.result(operation, job, self._writer.append)
                 await self._jobs.until_written(job, writing, title_of(operation, job))
-
-
-def _which_is_meant(line: str) -> Question:
-    return Question(
-        f"The last line of your message is a command of aish:\n\n{line}\n\nDo you mean the command,"
-        " or is the whole message a question to the model?",
-        yes="Run the command",
-        no="Ask the model",
-    )

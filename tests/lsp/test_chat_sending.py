@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client import Client, RpcError, never
+from client import Client, RpcError
 from test_conversation import open_document
 
 
@@ -135,33 +134,6 @@ async def test_a_prompt_that_comes_while_a_reply_is_written_waits_for_its_end(fo
         await client.wait_for(lambda: editor.text.endswith(":run echo two\n"), "the prompt")
         assert editor.under_last_heading() == ":run echo two"
         assert editor.text.index("exit 0") < editor.text.index(":run echo two")
-
-
-async def test_a_prompt_that_comes_while_the_user_is_asked_waits_without_work(folder: Path) -> None:
-    async with Client() as client:
-        editor = Editor(client)
-        await client.initialize(folder)
-        await editor.open()
-        client.answers["window/showMessageRequest"] = never
-        await editor.type("what is this?\n:model x\n")
-        await client.command_result("aish.chat.send")
-        await client.wait_for(lambda: client.asked("window/showMessageRequest"), "the question")
-        await client.command_result("aish.chat.open", {"prompt": "hello"})
-        await client.within(until_idle(client), "the server to be idle")
-
-
-async def until_idle(client: Client) -> None:
-    """Wait until the server hardly computes for two seconds."""
-    before = float("-inf")
-    while (now := cpu_seconds(client)) - before > 0.1:
-        before = now
-        await asyncio.sleep(2)
-
-
-def cpu_seconds(client: Client) -> float:
-    """Return the time that the server has computed."""
-    fields = Path(f"/proc/{client.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def test_a_question_from_elsewhere_leaves_the_draft_to_be_sent_next(folder: Path) -> None:
