@@ -44,7 +44,6 @@ class Claim:
 
     Attributes:
         name: the file's name.
-        state: the file in DATA for what is known of it across restarts.
     """
 
     def __init__(self, root: Path, has_open: Callable[[Path], bool]) -> None:
@@ -59,7 +58,6 @@ class Claim:
                 if self._lock is not None:
                     self.name = name
                     break
-        self.state = workspace_dir(root) / Path(self.name).with_suffix(".json")
 
     def release(self) -> None:
         """Let another server have it."""

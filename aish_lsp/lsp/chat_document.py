@@ -76,7 +76,7 @@ class ChatDocument:
         self._jobs = ChatJobs(server, self._writer, self._sections, self._ready)
         self._making = asyncio.Lock()
         self._has_begun = False
-        self._typed = TypedMessage(self._claim.state)
+        self._typed = TypedMessage()
 
     @property
     def uri(self) -> str:
@@ -152,8 +152,7 @@ class ChatDocument:
                 if not self._sections.unanswered:
                     await self._sections.put(prompt)
                     return
-            # A message that was sent before is answered first. It waits for the same lock, or for
-            # the user, who is being asked about it.
+            # A message that was sent before is answered first. It waits for the same lock.
             await asyncio.sleep(_RETRY)
 
     async def text(self) -> str:
@@ -271,9 +270,9 @@ class ChatDocument:
         elif self._typed.follows and (draft := self._draft()) is not None:
             self._typed.changed(draft)
 
-    async def saved(self) -> None:
+    def saved(self) -> None:
         """If the message that is now on disk was typed here, remember that."""
-        await self._typed.keep(self._draft() or "")
+        self._typed.saved(self._draft() or "")
 
     def _draft(self) -> str | None:
         """Return what is under the open heading in the editor; None if there is no heading."""
@@ -295,7 +294,6 @@ class ChatDocument:
             with suppress(AishError):
                 await self._writer.flush()
         await self._writer.close()
-        await self.saved()
 
     async def _ready(self) -> None:
         """Create the document, with a heading to write under.
@@ -330,7 +328,7 @@ class ChatDocument:
         except AishError as error:
             self._server.tell(error.message, error=True)
             return
-        is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
+        is_typed = draft is None or self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
         notices: list[str] = []
         async with self._sections.answer(prompt):

@@ -3,20 +3,15 @@
 This module also knows whether we saw a message being typed. A chat may have come with its folder,
 out of an archive or from another machine, with a command under its last heading that somebody else
 wrote. Sending that looks the same. So what was there before the editor showed it does not count as
-the user's, unless we saw it being typed in an earlier session: the hash of such a message is kept
-in our data, not in the workspace.
+the user's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import (
     AISH,
@@ -30,7 +25,6 @@ from aish_lsp.chat.markdown import (
 )
 from aish_lsp.chat.transcript import left_behind
 from aish_lsp.foundation.errors import AishError, Busy
-from aish_lsp.foundation.files import read_file, write_atomic
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.operations.markdown import FENCE, open_fence
 
@@ -201,25 +195,18 @@ class ChatSections:
             self.heading = open_heading(await self._writer.text_as_written())
 
 
-logger = logging.getLogger(__name__)
-
-_VERSION: Final = 1
-
-
 class TypedMessage:
-    """Follows the message under the open heading of one chat.
+    """Follows the message under the open heading of one chat."""
 
-    ``path`` is the file in which it is remembered across restarts.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        # What was under the heading when the editor showed it; empty once all of it was deleted.
+    def __init__(self) -> None:
+        # What was under the heading when the editor showed it; empty once all of it was deleted,
+        # or if it is what was typed and saved before.
         self._found = ""
+        self._saved = ""
 
     def found(self, message: str) -> None:
         """Note what is there when an editor opens the chat."""
-        self._found = message
+        self._found = "" if message == self._saved else message
 
     @property
     def follows(self) -> bool:
@@ -231,43 +218,16 @@ class TypedMessage:
         if not message:
             self._found = ""
 
-    async def was_seen(self, message: str, *, is_open: bool) -> bool:
-        """Return whether ``message`` was typed in an editor that we serve, now or before.
+    def saved(self, message: str) -> None:
+        """Note what is there when the chat is saved: the editor may close it and open it again."""
+        if not self._found:
+            self._saved = message
+
+    def was_seen(self, message: str, *, is_open: bool) -> bool:
+        """Return whether ``message`` was typed in an editor that we serve.
 
         Args:
             message: what is under the heading.
             is_open: whether an editor has the chat open, and so reports each edit.
         """
-        if is_open and not self._found:
-            return True
-        digest = await asyncio.to_thread(self._kept)
-        if digest != _digest(self._found if is_open else message):
-            return False
-        self._found = ""
-        return True
-
-    async def keep(self, message: str) -> None:
-        """Remember ``message`` across restarts, if it was seen."""
-        if message and await self.was_seen(message, is_open=True):
-            try:
-                await asyncio.to_thread(self._keep, message)
-            except AishError as error:
-                # The user is asked one more question, that is all.
-                logger.info("the draft of the chat is not remembered: %s", error.message)
-
-    def _keep(self, message: str) -> None:
-        if (digest := _digest(message)) != self._kept():
-            write_atomic(self._path, json.dumps({"version": _VERSION, "draft": digest}) + "\n")
-
-    def _kept(self) -> str | None:
-        """Return the hash of the message that was seen last; None if it is not known."""
-        try:
-            document: Any = json.loads(read_file(self._path))
-        except (AishError, ValueError, RecursionError):
-            return None
-        is_current = isinstance(document, Mapping) and document.get("version") == _VERSION
-        return document.get("draft") if is_current else None
-
-
-def _digest(message: str) -> str:
-    return hashlib.sha256(message.encode(errors="surrogatepass")).hexdigest()
+        return not self._found if is_open else message == self._saved

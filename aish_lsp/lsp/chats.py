@@ -115,7 +115,7 @@ def setup(
     def saved(uri: str) -> None:
         chat = chats.at(uri)
         if chat is not None:
-            server.spawn(chat.saved(), "remember what was typed")
+            chat.saved()
 
     triggers = types.CompletionOptions(trigger_characters=[":", " ", "@", "/"])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -157,30 +156,19 @@ async def test_what_was_found_and_changed_in_a_part_still_asks(
     assert list(folder.glob("ra*")) == []
 
 
-@pytest.mark.parametrize("saves", [True, False])
-async def test_a_draft_that_was_typed_is_known_after_a_restart(
-    clean_home: Path, folder: Path, saves: bool
+async def test_a_draft_that_was_typed_and_saved_is_known_once_the_chat_is_opened_again(
+    client: Client, folder: Path
 ) -> None:
-    async with Client() as client:
-        await client.initialize(folder)
-        editor = await opened(client)
-        await editor.type(":run touch ran\n")
-        editor.path.write_text(editor.text)
-        if saves:
-            document = {"textDocument": {"uri": editor.path.as_uri()}}
-            await client.notify("textDocument/didSave", document)
-            await client.command_result("aish.status")
-    assert ":run" not in (next(clean_home.parent.glob("data/workspaces/*/chat.json"))).read_text()
-    for _ in range(2):  # looking at it forgets nothing
-        async with Client() as client:
-            await client.initialize(folder)
-            editor = await opened(client)
-    async with Client() as client:
-        await client.initialize(folder)
-        editor = await opened(client)
-        await sent(client, lambda: editor.text)
-        assert questions(client) == []
-        assert (folder / "ran").exists()
+    editor = await opened(client)
+    await editor.type(":run touch ran\n")
+    editor.path.write_text(editor.text)
+    document = {"textDocument": {"uri": editor.path.as_uri()}}
+    await client.notify("textDocument/didSave", document)
+    await client.notify("textDocument/didClose", document)
+    editor = await opened(client)
+    await sent(client, lambda: editor.text)
+    assert questions(client) == []
+    assert (folder / "ran").exists()
 
 
 async def test_what_is_written_to_the_file_of_a_chat_that_no_editor_has_open_asks(
@@ -202,21 +190,3 @@ async def test_what_is_written_to_the_file_of_a_chat_that_no_editor_has_open_ask
         while not (folder / "ran").exists():
             await client.command_result("aish.status")
         assert len(questions(client)) == 1
-
-
-@pytest.mark.parametrize("kept", ["", "{", "[]", '{"version": 2, "draft": 1}', json.dumps([1])])
-async def test_a_damaged_memory_of_what_was_typed_only_asks(
-    clean_home: Path, folder: Path, kept: str
-) -> None:
-    async with Client() as client:
-        await client.initialize(folder)
-        editor = await opened(client)
-        await editor.type(":run touch ran\n")
-        editor.path.write_text(editor.text)
-    next(clean_home.parent.glob("data/workspaces/*/chat.json")).write_text(kept)
-    async with Client() as client:
-        await client.initialize(folder)
-        editor = await opened(client)
-        await sent(client, lambda: editor.text)
-        assert len(questions(client)) == 1
-        assert "Traceback" not in client.stderr
