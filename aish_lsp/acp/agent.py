@@ -15,14 +15,11 @@ from acp import RequestError, helpers, schema
 
 from aish_lsp import __version__
 from aish_lsp.acp import asking
-from aish_lsp.acp.files import client_text, edit_in_client
-from aish_lsp.acp.options import MODES, modes_of
+from aish_lsp.acp.content import named_servers
 from aish_lsp.acp.reply import kind_of
-from aish_lsp.acp.servers import named_servers
 from aish_lsp.acp.session import AcpSession
-from aish_lsp.acp.terminals import run_in_terminal
 from aish_lsp.acp.transport import LineTransport
-from aish_lsp.acp.updates import in_slashes
+from aish_lsp.acp.updates import MODES, in_slashes, modes_of
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
@@ -84,11 +81,10 @@ class AishAgent:
         self._can = schema.ClientCapabilities()
         self._services = Services(
             asking.ask_user,
-            open_text=client_text,
+            open_text=asking.client_text,
             choose=asking.choose,
-            edit_open=edit_in_client,
+            edit_open=asking.edit_in_client,
             tools_of=tools_of,
-            run_in_terminal=run_in_terminal,
         )
         self._workspaces: dict[Path, Workspace] = {}
         self._servers: dict[Path, dict[str, Any]] = {}

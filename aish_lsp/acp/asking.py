@@ -1,22 +1,31 @@
-"""Asking the user: every question of ours is a permission request of the protocol."""
+"""Asking the client: its user, by permission requests of the protocol, and for its texts of files.
+
+What is not saved in the client is read there, and edited there.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from acp import helpers, schema
+from acp import RequestError, helpers, schema
 
 from aish_lsp.acp.updates import shown_title
-from aish_lsp.foundation.ports import CALL, Question
-from aish_lsp.foundation.text import clipped, well_formed
+from aish_lsp.context.attached import LARGEST
+from aish_lsp.foundation.ports import CALL, EditOutcome, Question
+from aish_lsp.foundation.text import clipped, well_formed, with_line_feeds
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from aish_lsp.acp.updates import Updates
     from aish_lsp.foundation.ports import Approval, Choice, UserAnswer
+
+logger = logging.getLogger(__name__)
 
 #: Characters of a question that the client is sent.
 _LONGEST: Final = 60_000
@@ -135,3 +144,55 @@ def _parts(approval: Approval) -> dict[str, object]:
         "risk": approval.risk,
         "reasons": list(approval.reasons),
     }
+
+
+async def client_text(path: Path) -> str | None:
+    """Implement ``ports.OpenText``: None if the client's text is the one on the disk."""
+    there = await _read(path)
+    if there is None or there == await asyncio.to_thread(_on_disk, path):
+        return None
+    return with_line_feeds(there)
+
+
+async def edit_in_client(path: Path, before: str, after: str) -> EditOutcome:
+    """Implement ``ports.EditOpen``, for a file with a text that is not saved."""
+    session, there = ASKING.get(), await _read(path)
+    if session is None or there is None or not session.updates.files.write_text_file:
+        return EditOutcome("refused", "the client does not accept edits")
+    if with_line_feeds(there) != before:
+        return EditOutcome("refused", "its text there has changed in the meantime")
+    text = after.replace("\n", "\r\n") if "\r\n" in there else after
+    updates = session.updates
+    try:
+        await updates.client.write_text_file(updates.session_id, str(path), text)
+    except (RequestError, ConnectionError) as error:
+        return EditOutcome("refused", f"the client says: {error}")
+    saved = await asyncio.to_thread(_on_disk, path) == text
+    return EditOutcome("saved" if saved else "unsaved")
+
+
+async def _read(path: Path) -> str | None:
+    """Return the text of a file as the client has it; None if it cannot say."""
+    session = ASKING.get()
+    if session is None or not session.updates.files.read_text_file:
+        return None
+    if not await asyncio.to_thread(path.is_file):
+        return None
+    updates = session.updates
+    try:
+        answer = await updates.client.read_text_file(updates.session_id, str(path))
+    except (RequestError, ConnectionError, ValueError) as error:
+        logger.info("the client did not read a file: %s", type(error).__name__)
+        return None
+    text: str = answer.content
+    return text
+
+
+def _on_disk(path: Path) -> str | None:
+    """Return the text of a file on the disk; None if it is too large, or is no text."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        return data.decode() if len(data) <= LARGEST else None
+    except (OSError, ValueError):
+        return None

@@ -1,10 +1,13 @@
-"""What a client sends with a prompt: its text, the files it names, and texts of its own."""
+"""What a client sends with a prompt: its text, the files it names, and texts of its own.
+
+The tool servers (MCP) that it names for a session are here too, as our configuration has them.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,7 +18,7 @@ from aish_lsp.context.mentions import mention_of
 from aish_lsp.context.messages import Attached
 from aish_lsp.context.selection import language_of
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.foundation.text import escaped, with_line_feeds
+from aish_lsp.foundation.text import escaped, shown, with_line_feeds
 from aish_lsp.foundation.uris import path_of
 
 #: The lines that a link to a part of a file names, in the forms that clients use.
@@ -86,3 +89,32 @@ def _attached(resource: schema.TextResourceContents, root: Path) -> Attached:
     path, first, last = file
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else os.fspath(path)
     return Attached("file", escaped(name), text, language_of(name), first, last)
+
+
+def named_servers(named: Iterable[Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings of each server by its name, and what to tell of those left out."""
+    servers: dict[str, Any] = {}
+    left_out: list[str] = []
+    for one in named:
+        match one:
+            case schema.McpServerStdio():
+                servers[one.name] = {
+                    "command": [_literal(part) for part in (one.command, *one.args)],
+                    "env": {pair.name: _literal(pair.value) for pair in one.env},
+                }
+            case schema.HttpMcpServer():
+                servers[one.name] = {
+                    "url": _literal(one.url),
+                    "headers": {pair.name: _literal(pair.value) for pair in one.headers},
+                }
+            case _:
+                left_out.append(
+                    f"The tool server {shown(one.name)} was left out: only commands and HTTP are"
+                    " supported."
+                )
+    return servers, left_out
+
+
+def _literal(text: str) -> str:
+    """Return a text in which our configuration replaces no variable."""
+    return text.replace("${", "$${")

@@ -12,10 +12,9 @@ from acp import helpers, schema
 
 from aish_lsp.acp.asking import ASKING
 from aish_lsp.acp.content import Content, content_of
-from aish_lsp.acp.options import Mode, options_of
 from aish_lsp.acp.reply import ShownReply
 from aish_lsp.acp.transport import REQUEST
-from aish_lsp.acp.updates import Updates, in_slashes
+from aish_lsp.acp.updates import Mode, Updates, in_slashes, options_of
 from aish_lsp.agent.events import CommandInfo
 from aish_lsp.agent.execution import RunReport
 from aish_lsp.agent.turn import AskResult
