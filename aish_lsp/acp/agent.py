@@ -151,7 +151,9 @@ class AishAgent:
             if message.role == "user":
                 await session.updates.send(helpers.update_user_message_text(text))
             elif message.role == "tool":
-                await session.updates.end_call(message.tool_call_id or "", "completed", text)
+                is_done = message.status in ("done", None)
+                ended: schema.ToolCallStatus = "completed" if is_done else "failed"
+                await session.updates.end_call(message.tool_call_id or "", ended, text)
             else:
                 if text:
                     await session.updates.say(text)

@@ -306,7 +306,7 @@ class ToolCalls:
         """Keep the result of a call, then report it."""
         without_secrets = self._session.workspace.output_without_secrets
         text = without_secrets(result.text)
-        await self._keep_result(call.id, text)
+        await self._keep_result(call.id, text, result.status)
         await self._report(call, result.status, text, without_secrets(result.diff) or None)
 
     async def _report(
@@ -321,18 +321,18 @@ class ToolCalls:
         title = call_title(server, name, call.arguments, status, result or "")
         await self._emit(Tool(call.id, server, name, call.arguments, status, title, result, diff))
 
-    async def _keep_result(self, call_id: str, text: str) -> None:
+    async def _keep_result(self, call_id: str, text: str, status: ResultStatus) -> None:
         """Log a tool's result, then append it to the conversation."""
         n = 0
         if self._conversation is self._session.conversation:
-            n = await self._session.recorder.tool_result(call_id, text)
+            n = await self._session.recorder.tool_result(call_id, text, status)
         self._conversation.append_tool(call_id, text, n=n)
 
     async def give_up(self) -> None:
         """Give the calls that have no result the result ``cancelled``, and report that."""
         waiting = self._conversation.open_calls()
         for call in waiting:
-            await self._keep_result(call.id, CANCELLED)
+            await self._keep_result(call.id, CANCELLED, "failed")
         for call in waiting:
             await self._report(call, "failed", CANCELLED)
 

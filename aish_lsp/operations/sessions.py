@@ -404,16 +404,14 @@ async def _with_risks(messages: list[HistoryMessage], session: Session) -> list[
 
 def _with_titles(messages: list[HistoryMessage]) -> list[HistoryMessage]:
     """Return messages whose tool calls have a ``title``; one without a result was not made."""
-    results = {one.tool_call_id: one.content for one in messages if one.role == "tool"}
+    results = {one.tool_call_id: one for one in messages if one.role == "tool"}
 
     def titled(call: Mapping[str, Any]) -> Mapping[str, Any]:
         server, name = parts_of(call["name"])
         result = results.get(call["id"])
-        is_edit = not server and name in ("edit_file", "write_file")
-        # The title of a change that was made follows from its result.
-        status = "denied" if result is None or is_edit else "done"
+        status, content = (result.status or "done", result.content) if result else ("denied", "")
         made = (server or OWN_TOOLS, name, call["arguments"])
-        return {**call, "title": call_title(*made, status, result or "")}
+        return {**call, "title": call_title(*made, status, content)}
 
     return [
         dataclasses.replace(message, tool_calls=tuple(map(titled, message.tool_calls)))

@@ -248,6 +248,7 @@ class HistoryMessage:
             ``CommandInfo`` of the newest ones.
         tool_calls: ``{"id", "name", "arguments"}`` each; a client also gets its ``title``.
         tool_call_id: the id of the call whose result it is.
+        status: how that call ended: ``done``, ``failed`` or ``denied``; None in an older log.
         in_force: whether it is sent with the next request: it was neither evicted nor reset, and it
             got an answer.
         turn_id: the exchange of a question that can be asked again, in an open session.
@@ -264,6 +265,7 @@ class HistoryMessage:
     commands: tuple[Mapping[str, Any], ...]
     tool_calls: tuple[Mapping[str, Any], ...]
     tool_call_id: str | None
+    status: str | None
     in_force: bool
     turn_id: str | None = None
 
@@ -290,6 +292,7 @@ def history(
             commands=tuple(record.get("commands") or ()),
             tool_calls=tuple(record.get("tool_calls") or ()),
             tool_call_id=_text(record.get("tool_call_id")),
+            status=_text(record.get("status")),
             in_force=record["n"] in in_force,
             turn_id=exchanges.get(record["n"]),
         )

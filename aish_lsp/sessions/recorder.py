@@ -151,9 +151,9 @@ class Recorder:
         )
         return await self._append(record, sync=True)
 
-    async def tool_result(self, call_id: str, result: str) -> int:
-        """Write down a tool's result; return its number."""
-        return await self._append(records.tool(call_id, result))
+    async def tool_result(self, call_id: str, result: str, status: str = "done") -> int:
+        """Write down a tool's result, and how the call ended; return its number."""
+        return await self._append(records.tool(call_id, result, status))
 
     async def extraction(self, text: str, model: str, finish: str, usage: Usage | None) -> None:
         """Write down that a model looked for what to remember, and what it said.

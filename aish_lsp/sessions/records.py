@@ -89,9 +89,9 @@ def assistant(
     )
 
 
-def tool(tool_call_id: str, content: str) -> Record:
-    """Return the result of a tool call."""
-    return {"role": "tool", "tool_call_id": tool_call_id, "content": content}
+def tool(tool_call_id: str, content: str, status: str = "done") -> Record:
+    """Return the result of a tool call; ``status`` is ``done``, ``failed`` or ``denied``."""
+    return {"role": "tool", "tool_call_id": tool_call_id, "content": content, "status": status}
 
 
 def evicted(first: int, last: int, summary: str | None) -> Record:
@@ -310,9 +310,11 @@ def _is_newer(meta: Mapping[str, Any]) -> bool:
 def title_of(content: str) -> str:
     """Return a question's first line that is not blank, cut at a word if it is long.
 
-    Lines that only name files are skipped if another line says what is asked about them.
+    Lines that only name files are skipped if another line says what is asked about them. Of the
+    message that begins a goal, it is the goal.
     """
-    lines = [line for line in (" ".join(line.split()) for line in content.splitlines()) if line]
+    said = content.removeprefix("[norris] goal: ")
+    lines = [line for line in (" ".join(line.split()) for line in said.splitlines()) if line]
     asking = (line for line in lines if not all(word[0] == "@" for word in line.split()))
     title = next(asking, lines[0] if lines else "")
     if len(title) <= _TITLE_LIMIT:

@@ -389,6 +389,7 @@ export interface HistoryMessage {
   commands: Record<string, unknown>[];
   toolCalls: Record<string, unknown>[];
   toolCallId: string | null;
+  status: string | null;
   inForce: boolean;
   turnId: string | null;
 }

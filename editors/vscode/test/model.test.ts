@@ -5,11 +5,11 @@ import {
   type Exchange,
   exchange,
   fold,
-  fromHistory,
   isJudged,
   joined,
   replyText,
 } from "../src/chat/model";
+import { fromHistory } from "../src/chat/history";
 import type { CommandInfo, Event, HistoryMessage, RunReport } from "../src/protocol";
 
 const COMMAND: CommandInfo = {
@@ -196,7 +196,14 @@ function message(
   more: Partial<HistoryMessage> = {},
 ): HistoryMessage {
   const none = { exec: [], attached: [], commands: [], toolCalls: [] };
-  const empty = { ts: null, model: null, finish: null, toolCallId: null, turnId: null };
+  const empty = {
+    ts: null,
+    model: null,
+    finish: null,
+    toolCallId: null,
+    status: null,
+    turnId: null,
+  };
   return { n: 1, role, content, inForce: true, ...none, ...empty, ...more };
 }
 
@@ -267,20 +274,59 @@ test("an edit of an earlier session shows its lines, any other call its argument
 test("an edit of an earlier session can be undone if it was made", () => {
   const edit = { id: "t", name: "edit_file", title: "a.py" };
   const known = JSON.stringify({ path: "a.py", old: "a\n", new: "b\n" });
-  const found = (result: string): [boolean | undefined, string | undefined] => {
+  const found = (status: string): [boolean | undefined, string | undefined] => {
     const [made] = fromHistory(
       [
         message("user", "how?", { n: 1, turnId: "t1" }),
         message("assistant", "", { toolCalls: [{ ...edit, arguments: known }] }),
-        message("tool", result, { toolCallId: "t" }),
+        message("tool", "whatever it says", { toolCallId: "t", status }),
       ],
       [],
     );
     const [part] = made?.parts ?? [];
     return [made?.canUndo, part?.kind === "tool" ? part.call.status : undefined];
   };
-  assert.deepEqual(found("Changed a.py: 1 line added, 1 removed."), [true, "done"]);
-  assert.deepEqual(found("The user refused this change of a.py."), [false, "denied"]);
+  assert.deepEqual(found("done"), [true, "done"]);
+  assert.deepEqual(found("denied"), [false, "denied"]);
+  assert.deepEqual(found("failed"), [false, "failed"]);
+});
+
+test("a goal of an earlier session is one exchange, by the user's words, with all its steps", () => {
+  const step = (id: string): object => ({ commands: [{ id, text: `make ${id}` }] });
+  const ran = (id: string): object => ({ exec: [{ command: `make ${id}`, exit: 0, output: id }] });
+  const found = fromHistory(
+    [
+      message("user", "[norris] goal: make it pass\n[aish] Mind the dog.", { n: 1, turnId: "t1" }),
+      message("assistant", "First.\nCMD: make a", step("a")),
+      message("user", "[norris] step 2\n[aish] Go on.", { n: 3, turnId: "t2", ...ran("a") }),
+      message("assistant", "Then.\nCMD: make b", step("b")),
+      message("user", "[norris] step 2 of what?", { n: 5, ...ran("b") }),
+      message("assistant", "GOAL: complete"),
+      message("user", "and?", { n: 7 }),
+      message("user", "[norris] step 9", { n: 8 }),
+    ],
+    [],
+  );
+  assert.deepEqual(
+    found.map(({ prompt, isGoal, turnId }) => [prompt, isGoal, turnId]),
+    [
+      ["make it pass", true, "t1"],
+      ["and?", false, null],
+      ["[norris] step 9", false, null],
+    ],
+  );
+  const [goal] = found as [Exchange];
+  assert.deepEqual(
+    goal.commands.map(({ text, line }) => [text, line]),
+    [
+      ["make a", 1],
+      ["make b", 3],
+    ],
+  );
+  assert.deepEqual(
+    Object.values(goal.runs).map(({ output }) => output),
+    ["a", "b"],
+  );
 });
 
 test("a command of an earlier session is what it was: its risk, and its place in the replies", () => {

@@ -35,6 +35,7 @@ from aish_lsp.models.request import (
     ToolCall,
     ToolSchema,
 )
+from aish_lsp.sessions.rebuild import history
 from aish_lsp.tools import Around, ToolResult
 from aish_lsp.tools.toolbox import Toolbox
 
@@ -206,6 +207,9 @@ async def test_calls_beyond_the_most_are_answered_last(place: Place) -> None:
     assert [one.tool_call_id for one in results] == [f"c{at}" for at in range(40)]
     assert len(place.tools.called) == 32
     assert results[-1].content.startswith("Not made: a reply may have at most 32 calls.")
+    loaded = await place.session.recorder.history()
+    told = [one.status for one in history(loaded) if one.role == "tool"]
+    assert told == ["done"] * 32 + ["failed"] * 8
 
 
 async def test_a_call_that_was_not_made_has_one_result_despite_a_cancel(
@@ -214,8 +218,8 @@ async def test_a_call_that_was_not_made_has_one_result_despite_a_cancel(
     place.replies = [calls(*["{}"] * 33), DONE]
     write, last = place.session.recorder.tool_result, asyncio.Event()
 
-    async def tool_result(call_id: str, text: str) -> int:
-        n = await write(call_id, text)
+    async def tool_result(call_id: str, text: str, status: str) -> int:
+        n = await write(call_id, text, status)
         if text.startswith("Not made"):
             last.set()
             await asyncio.sleep(0.1)
@@ -517,11 +521,11 @@ class Keeping:
         self._keep = place.session.recorder.tool_result
         monkeypatch.setattr(place.session.recorder, "tool_result", self.keep)
 
-    async def keep(self, call_id: str, text: str) -> int:
+    async def keep(self, call_id: str, text: str, status: str) -> int:
         if call_id == self._call_id:
             self.began.set()
             await self.may_end.wait()
-        return await self._keep(call_id, text)
+        return await self._keep(call_id, text, status)
 
     async def cancel(self, job: Job[AskResult]) -> None:
         """Cancel a turn while it keeps a result; let it end."""

@@ -49,6 +49,23 @@ async def test_history_while_a_goal_acts_alone_is_judged_as_a_click_would_be(
     assert await risks(caller, session) == ["destructive"]
 
 
+async def test_a_call_is_titled_as_it_ended_whatever_its_result_says(caller: Caller) -> None:
+    log = SessionLog.create(caller.session.recorder.session_path.parent, None)
+    log.append(records.user("Change it."))
+    edit = {"name": "edit_file", "arguments": '{"path": "a.py"}'}
+    calls = [{**edit, "id": status} for status in ("done", "failed", "denied")]
+    log.append(records.assistant("", "m", finish="tool", tool_calls=calls))
+    for call in calls:
+        log.append(records.tool(call["id"], "so", call["id"]))
+    log.close()
+    answer = await dispatch(OPERATIONS["session.history"], {"id": log.id}, caller)
+    assert isinstance(answer, Answer)
+    reply, *results = answer.result.turns[1:]
+    titles = [call["title"] for call in reply.tool_calls]
+    assert titles == ["Edited a.py", "Could not edit a.py", "Did not edit a.py"]
+    assert [one.status for one in results] == ["done", "failed", "denied"]
+
+
 async def test_long_history_that_is_judged_lets_others_have_their_turns(caller: Caller) -> None:
     session = written(caller, [f"rm -rf ../{number}" for number in range(50)])
     judged = most = 0

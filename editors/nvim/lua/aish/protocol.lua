@@ -337,6 +337,7 @@ local M = {}
 ---@field commands table[]
 ---@field toolCalls table[]
 ---@field toolCallId string|nil
+---@field status string|nil
 ---@field inForce boolean
 ---@field turnId string|nil
 

@@ -10,17 +10,19 @@ import type {
 } from "../protocol";
 import { kindOf, messageOf, type Server } from "../server/client";
 import type { ToWebview } from "./messages";
+import { fromHistory } from "./history";
 import {
   ended,
   type Exchange,
   exchange,
+  finish,
   fold,
-  fromHistory,
   hasChanged,
   isJudged,
   joined,
   newRun,
   type Run,
+  unjudged,
 } from "./model";
 
 /** What a question may go along with. */
@@ -164,7 +166,7 @@ export class Conversation {
   /** Show a command that was run by a line, with what it printed. */
   private note(made: Exchange, line: string, report: RunReport): void {
     if (!made.commands.some((command) => command.id === report.commandId)) {
-      made.commands.push(shown(report.commandId, report.text || line));
+      made.commands.push(unjudged(report.commandId, report.text || line, -1));
     }
     ended((made.runs[report.commandId] ??= newRun()), report);
   }
@@ -192,7 +194,7 @@ export class Conversation {
     this.changed(this);
     try {
       const onEvent = (event: Event): void => this.take(made, event);
-      this.finish(made, await work(await this.server(), onEvent, source.token));
+      finish(made, await work(await this.server(), onEvent, source.token));
     } catch (error) {
       made.error = messageOf(error);
       made.errorKind = kindOf(error);
@@ -208,25 +210,6 @@ export class Conversation {
       source.dispose();
       this.show(made);
       this.changed(this);
-    }
-  }
-
-  private finish(made: Exchange, result: unknown): void {
-    if (isReply(result)) {
-      made.turnId = result.turnId;
-      made.attached = result.attached;
-      made.finishReason = result.finishReason;
-      made.usage = result.usage ?? made.usage;
-      const { message = "", kind = "" } = (result.error ?? {}) as {
-        message?: string;
-        kind?: string;
-      };
-      made.error = message;
-      made.errorKind = kind;
-    } else if (isOutcome(result)) {
-      made.finishReason = result.outcome;
-      if (result.summary)
-        made.parts.push({ kind: "notice", level: "info", message: result.summary });
     }
   }
 
@@ -384,28 +367,6 @@ export class Conversation {
   stopAll(): void {
     for (const source of this.going.values()) source.cancel();
   }
-}
-
-function shown(id: string, text: string): CommandInfo {
-  const line = Number.MAX_SAFE_INTEGER;
-  return {
-    id,
-    text,
-    line,
-    endLine: line,
-    source: "cmd",
-    placeholders: [],
-    risk: "safe",
-    reasons: [],
-  };
-}
-
-function isReply(result: unknown): result is AskResult {
-  return typeof result === "object" && result !== null && "turnId" in result && "text" in result;
-}
-
-function isOutcome(result: unknown): result is NorrisResult {
-  return typeof result === "object" && result !== null && "outcome" in result;
 }
 
 /** Return the first words of a question: the title of a tab. */

@@ -4,9 +4,10 @@
  * The extension keeps them, the webview has a copy; both fold the same events the same way.
  */
 import type {
+  AskResult,
   CommandInfo,
   Event,
-  HistoryMessage,
+  NorrisResult,
   RunReport,
   SentAlong,
   StepEvent,
@@ -181,7 +182,8 @@ export function fold(found: Exchange, event: Event): void {
   }
 }
 
-function addText(found: Exchange, delta: string): void {
+/** Add a piece of a reply's text, behind what it has. */
+export function addText(found: Exchange, delta: string): void {
   const last = found.parts.at(-1);
   if (last?.kind === "text" && last.firstLine + breaks(last.text) >= found.linesBefore) {
     last.text += delta;
@@ -191,13 +193,13 @@ function addText(found: Exchange, delta: string): void {
 }
 
 /** Return the line of the replies that a new part begins on. */
-function lineOf(found: Exchange): number {
+export function lineOf(found: Exchange): number {
   const last = found.parts.findLast((part) => part.kind === "text");
   return Math.max(found.linesBefore, last ? last.firstLine + breaks(last.text) : 0);
 }
 
 /** Return how many lines there are so far: where the next reply begins. */
-function linesOf(found: Exchange): number {
+export function linesOf(found: Exchange): number {
   return found.parts.some(({ kind }) => kind === "text") ? lineOf(found) + 1 : 0;
 }
 
@@ -271,118 +273,48 @@ export function ended(run: Run, report: RunReport): void {
   if (report.finishReason === "cancelled") run.note = STOPPED;
 }
 
-/** Return what was said in a session before: the exchanges of its log, the oldest first. */
-export function fromHistory(
-  messages: readonly HistoryMessage[],
-  waiting: readonly CommandInfo[],
-): Exchange[] {
-  const exchanges: Exchange[] = [];
-  for (const message of messages) {
-    const last = exchanges.at(-1);
-    if (message.role === "user" || !last) {
-      resolveRuns(exchanges, message);
-      const made = exchange(
-        `n${message.n}`,
-        message.role === "user" ? message.content : "",
-        "ended",
-      );
-      made.turnId = message.turnId ?? null;
-      made.isPast = !message.inForce;
-      made.attached = message.attached as unknown as SentAlong[];
-      exchanges.push(made);
-      if (message.role === "user") continue;
-    }
-    addReply(exchanges.at(-1) as Exchange, message, waiting);
-  }
-  return exchanges;
-}
-
-/** Show the output that a question carried: under its command, or as the line that ran it. */
-function resolveRuns(exchanges: Exchange[], message: HistoryMessage): void {
-  const carried = message.exec as { command: string; exit: number; output: string }[];
-  const suggested = [...exchanges].reverse();
-  for (const [index, { command, exit, output }] of carried.entries()) {
-    const run: Run = { ...newRun(), state: "ended", output, exitCode: exit };
-    const isNew = ({ text, id }: CommandInfo, { runs }: Exchange): boolean =>
-      text === command && !(id in runs);
-    const found = suggested.find((one) => one.commands.some((known) => isNew(known, one)));
-    const known = found?.commands.find((one) => isNew(one, found));
-    if (found && known) {
-      found.runs[known.id] = run;
-      continue;
-    }
-    const line = exchange(`n${message.n} ${index}`, `:run ${command}`, "ended");
-    const made = unjudged(`past ${line.key}`, command, -1);
-    line.commands.push(made);
-    line.runs[made.id] = run;
-    exchanges.push(line);
+/** Take note of what a job returned: a reply, or how a goal was left. */
+export function finish(made: Exchange, result: unknown): void {
+  if (isReply(result)) {
+    made.turnId = result.turnId;
+    made.attached = result.attached;
+    made.finishReason = result.finishReason;
+    made.usage = result.usage ?? made.usage;
+    const { message = "", kind = "" } = (result.error ?? {}) as {
+      message?: string;
+      kind?: string;
+    };
+    made.error = message;
+    made.errorKind = kind;
+  } else if (isOutcome(result)) {
+    made.finishReason = result.outcome;
+    if (result.summary) made.parts.push({ kind: "notice", level: "info", message: result.summary });
   }
 }
 
-/** What the result of a change begins with that was made: its title says as much. */
-export const CHANGED = /^(?:Changed|Made) .*?(?:removed|lines?\))\.\s*/;
+function isReply(result: unknown): result is AskResult {
+  return typeof result === "object" && result !== null && "turnId" in result && "text" in result;
+}
+
+function isOutcome(result: unknown): result is NorrisResult {
+  return typeof result === "object" && result !== null && "outcome" in result;
+}
+
+/** The tools whose changes can be undone. */
+const EDITS = new Set(["edit_file", "write_file"]);
 
 /** Return whether a reply changed files by a call that can be undone. */
 export function hasChanged({ turnId, isGoal, parts }: Exchange): boolean {
   const isChange = (part: Part): boolean =>
-    part.kind === "tool" && part.call.status === "done" && CHANGED.test(part.call.result ?? "");
+    part.kind === "tool" &&
+    part.call.server === "aish" &&
+    EDITS.has(part.call.name) &&
+    part.call.status === "done";
   return turnId !== null && !isGoal && parts.some(isChange);
 }
 
-type PastCall = { id: string; name: string; arguments: string; title: string };
-
-function addReply(found: Exchange, message: HistoryMessage, waiting: readonly CommandInfo[]): void {
-  if (message.role === "tool") {
-    const part = found.parts.find(
-      (one) => one.kind === "tool" && one.call.callId === message.toolCallId,
-    );
-    if (part?.kind !== "tool") return;
-    // The log has no status: a change that was not made says so in its result.
-    const isMade = part.call.diff === null || CHANGED.test(message.content);
-    part.call = { ...part.call, status: isMade ? "done" : "denied", result: message.content };
-    found.canUndo = hasChanged(found);
-    return;
-  }
-  found.model = message.model ?? found.model;
-  found.finishReason = message.finish ?? null;
-  const first = lineOf(found);
-  if (message.content) addText(found, message.content);
-  for (const call of message.toolCalls as PastCall[]) {
-    const [server, name] = call.name.includes("__")
-      ? call.name.split("__", 2)
-      : ["aish", call.name];
-    found.parts.push({
-      kind: "tool",
-      call: {
-        kind: "tool",
-        callId: call.id,
-        server: server ?? "",
-        name: name ?? "",
-        arguments: call.arguments,
-        status: "denied",
-        title: call.title,
-        result: null,
-        diff: proposedDiff(call),
-      },
-    });
-  }
-  const lines = message.content.split("\n");
-  for (const past of message.commands as ({ id: string; text: string } | CommandInfo)[]) {
-    // It is one of very many, or holds a secret, which only a command that waits still has.
-    const known = "risk" in past ? past : waiting.find((one) => one.id === past.id);
-    if (known) {
-      const { line, endLine } = known;
-      found.commands.push({ ...known, line: first + line, endLine: first + endLine });
-      continue;
-    }
-    const at = lines.indexOf(`CMD: ${past.text}`);
-    const line = first + (at < 0 ? lines.length : at);
-    found.commands.push(unjudged(`past ${past.id}`, past.text, line));
-  }
-}
-
 /** Return the lines that an edit takes out and puts in; null for any other call. */
-function proposedDiff(call: Pick<ToolEvent, "name" | "arguments">): string | null {
+export function proposedDiff(call: Pick<ToolEvent, "name" | "arguments">): string | null {
   if (call.name !== "edit_file") return null;
   try {
     const { old, new: made } = JSON.parse(call.arguments) as Record<string, unknown>;
@@ -400,7 +332,7 @@ function marked(mark: string, text: string): string[] {
 }
 
 /** Return a command that the server judges only once it is to be run again. */
-function unjudged(id: string, text: string, line: number): CommandInfo {
+export function unjudged(id: string, text: string, line: number): CommandInfo {
   const source = "cmd";
   return { id, text, line, endLine: line, source, placeholders: [], risk: "caution", reasons: [] };
 }

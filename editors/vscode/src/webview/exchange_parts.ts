@@ -1,5 +1,5 @@
 /** The parts of a reply that are no text: calls of tools, steps of a goal, notices. */
-import { CHANGED, type Part } from "../chat/model";
+import type { Part } from "../chat/model";
 import type { StepEvent, ToolEvent } from "../protocol";
 import { inVsCode, visible } from "../text";
 import { h } from "./dom";
@@ -40,6 +40,9 @@ function region(label: string): Record<string, string> {
   return { tabindex: "0", role: "region", "aria-label": label };
 }
 
+/** What the result of a change begins with that its title says already. */
+const SAID = /^(?:Changed|Made) .*?(?:removed|lines?\))\.\s*/;
+
 function toolPart(call: ToolEvent): HTMLElement {
   const title = [icon(MARKS[call.status]), ` ${visible(call.title)}`];
   const text = visible((call.result ?? "").slice(0, 20_000));
@@ -51,8 +54,7 @@ function toolPart(call: ToolEvent): HTMLElement {
         known,
         h("div", { class: "title" }, ...title),
         diff(visible(call.diff).split("\n")),
-        // What the title says already is left out.
-        h("div", { class: "note" }, text.replace(CHANGED, "")),
+        h("div", { class: "note" }, text.replace(SAID, "")),
       )
     : h(
         "details",
