@@ -137,15 +137,11 @@ class CommandTable:
 
 
 @dataclass(frozen=True, slots=True)
-class LineCompletion:
-    """A proposal.
+class ChatCompletion:
+    """A proposal: ``insert`` replaces the text from ``start`` to the cursor.
 
-    Attributes:
-        label: what the list shows.
-        insert: what replaces the line from ``start`` up to the cursor.
-        detail: one line of help.
-        start: how many characters of the line come before ``insert``.
-        kind: what ``insert`` is; a command's argument counts as a command.
+    ``start`` counts characters of the line; on the wire it counts UTF-16 code units, whatever unit
+    documents use. ``detail`` is one line of help. A command's argument counts as a command.
     """
 
     label: str
@@ -211,7 +207,7 @@ A command is a message of one line.{more}
 
 def complete(
     table: CommandTable, line_prefix: str, argument_values: Mapping[str, Mapping[str, str]]
-) -> list[LineCompletion]:
+) -> list[ChatCompletion]:
     """Return the completions at the cursor: a command's name, or the next word of its argument.
 
     Args:
@@ -225,7 +221,7 @@ def complete(
     *typed, word = line_prefix[1:].split(" ")
     if not typed:
         return [
-            LineCompletion(heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
+            ChatCompletion(heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
             for row in table.rows.values()
             if row.name.startswith(word)
         ]
@@ -237,7 +233,7 @@ def complete(
     words = dict.fromkeys(verbs, "") | dict(argument_values.get(" ".join(typed), {}))
     start = len(line_prefix) - len(word)
     return [
-        LineCompletion(value, value, help_ or row.help, start)
+        ChatCompletion(value, value, help_ or row.help, start)
         for value, help_ in words.items()
         if value.startswith(word)
     ]
@@ -355,7 +351,7 @@ class Proposals:
         are_files: whether a file is being named; only some of many files are proposed.
     """
 
-    items: list[LineCompletion]
+    items: list[ChatCompletion]
     are_files: bool
 
 
@@ -373,7 +369,7 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
             proposed = [one for one in proposed if one.name.casefold().startswith(begun)]
         if proposed:
             files = [
-                LineCompletion(
+                ChatCompletion(
                     one.name, one.insert, "", typed.start, "folder" if one.is_folder else "file"
                 )
                 for one in proposed
@@ -385,7 +381,7 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
 
 async def _commands(
     workspace: Workspace | None, line_prefix: str, chat: str
-) -> list[LineCompletion]:
+) -> list[ChatCompletion]:
     values: dict[str, dict[str, str]] = {}
     if workspace is not None:
         values["model"] = dict.fromkeys([*workspace.config.models, "offline"], "")

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -33,7 +33,6 @@ from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.protocol import (
     Begun,
     BegunCommand,
-    ChatCompletion,
     ChatCompletions,
     ChatLineDone,
     Completion,
@@ -214,7 +213,7 @@ class CommandHandlers:
         await workspace.sessions.named(params.session)
         completions = await completions_at(workspace, prefix, self._listed.get(workspace, ""))
         items = [
-            ChatCompletion(one.label, one.insert, one.detail, _units(prefix[: one.start]), one.kind)
+            replace(one, start=len(prefix[: one.start].encode("utf-16-le")) // 2)
             for one in completions.items
         ]
         return ChatCompletions(items, is_incomplete=completions.are_files)
@@ -309,11 +308,6 @@ def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:
 
 def _text(messages: list[str], carried: Carried) -> str:
     return "\n\n".join(filter(None, [*messages, carried.text]))
-
-
-def _units(text: str) -> int:
-    """Return the length of ``text`` in UTF-16 code units."""
-    return len(text.encode("utf-16-le")) // 2
 
 
 def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...]:

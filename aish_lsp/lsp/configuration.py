@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
@@ -177,28 +176,10 @@ def note_client(server: BaseServer, workspaces: Workspaces) -> None:
         params = server.initialize_params
         if not logged and params is not None:
             logged = True
-            logs.keep(f"client: {_described(server, params.client_info)}")
+            info = params.client_info
+            name = (
+                f"{info.name} {info.version or ''}".strip() if info else "a client without a name"
+            )
+            logs.keep(f"client: {escaped(name)[:80]} (aish-lsp {__version__})")
 
     workspaces.on_open(note)
-
-
-#: What the log says that the client can do or lacks, with the capability that says so.
-_NOTED: Final = {
-    "applyEdit": "workspace.apply_edit",
-    "codeLens": "text_document.code_lens",
-    "configuration": "workspace.configuration",
-    "showDocument": "window.show_document.support",
-    "showMessageRequest": "window.show_message.message_action_item",
-    "workDoneProgress": "window.work_done_progress",
-    "workspaceFolders": "workspace.workspace_folders",
-}
-
-
-def _described(server: BaseServer, info: types.ClientInfo | None) -> str:
-    """Return who the client is, and which of ``_NOTED`` it can do, in one line."""
-    name = f"{info.name} {info.version or ''}".strip() if info else "a client without a name"
-    able = [feature for feature, what in _NOTED.items() if can(server, what)]
-    lacking = [feature for feature in _NOTED if feature not in able]
-    abilities = f"can {', '.join(able) or 'nothing'}; lacks {', '.join(lacking) or 'nothing'}"
-    versions = f"aish-lsp {__version__}, Python {platform.python_version()}"
-    return f"{escaped(name)[:80]} ({versions}); {abilities}"

@@ -115,9 +115,7 @@ class Outbox:
     """A queue of messages that any thread may write to and one sender takes from.
 
     ``wake`` is called, in the thread of ``write``, when there is something to take; ``overflow`` is
-    called once, when more than HARD_LIMIT bytes are queued. ``at_once`` sends a part if that does
-    not block, and returns whether it did; it is asked where nothing is queued, as waking the sender
-    would delay each piece of a reply.
+    called once, when more than HARD_LIMIT bytes are queued.
 
     Attributes:
         queued: bytes that were written to it and are not sent yet.
@@ -130,14 +128,12 @@ class Outbox:
         *,
         wake: Callable[[], object],
         overflow: Callable[[], None],
-        at_once: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         self.queued = 0
         self.closed = False
         self._loop = loop
         self._wake = wake
         self._overflow = overflow
-        self._at_once = at_once
         self._lock = threading.Lock()
         self._parts: deque[bytes] = deque()
         self._waiting = 0
@@ -146,8 +142,7 @@ class Outbox:
     def write(self, part: bytes) -> None:
         """Send or queue ``part``, or drop it after ``close``."""
         with self._lock:
-            # What is being sent counts as queued, so nothing can be cut in two here.
-            if self.closed or (not self.queued and self._at_once(part)):
+            if self.closed:
                 return
             too_much = self.queued > HARD_LIMIT
             if not too_much:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from aish_lsp.chat.colon import ChatCompletion
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.ports import Remember
@@ -220,20 +221,6 @@ class ChatCompleteParams(SessionTarget):
     """``prefix`` is the line up to the cursor."""
 
     prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCompletion:
-    """A proposal: ``insert`` replaces the text from ``start`` to the cursor.
-
-    ``start`` counts UTF-16 code units of the line, whatever unit documents use.
-    """
-
-    label: str
-    insert: str
-    detail: str
-    start: int
-    kind: Literal["command", "file", "folder"]
 
 
 @dataclass(frozen=True, slots=True)

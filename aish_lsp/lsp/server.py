@@ -33,7 +33,7 @@ from aish_lsp.lsp.protocol import COMMANDS, CommandSpec
 from aish_lsp.lsp.questions import ClientLookUp, Questions, terminal_reader
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
-from aish_lsp.lsp.stream import BadFrame, EarlyInitialize, frame, read, ready_writer, write
+from aish_lsp.lsp.stream import BadFrame, EarlyInitialize, frame, read, write
 from aish_lsp.lsp.workspaces import Workspaces
 
 
@@ -165,17 +165,12 @@ async def flush(outbox: Outbox) -> None:
             await outbox.drained(0)
 
 
-def attach(
-    server: AishServer,
-    wake: Callable[[], object],
-    at_once: Callable[[bytes], bool] = lambda _: False,
-) -> Outbox:
+def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
     """Let ``server`` send to the client that has connected; return the outbox to send from."""
     outbox = Outbox(
         asyncio.get_running_loop(),
         wake=wake,
         overflow=lambda: server.lifecycle.end("the client stopped reading", 1),
-        at_once=at_once,
     )
     server.protocol.set_writer(outbox, include_headers=False)
     return outbox
@@ -189,7 +184,7 @@ def client_gone(server: AishServer) -> None:
 async def connect_stdio(source: int, sink: int, early: EarlyInitialize, server: AishServer) -> None:
     """Let ``server`` read ``source`` and write ``sink``, each in its own thread."""
     ready = threading.Event()
-    outbox = attach(server, ready.set, ready_writer(sink))
+    outbox = attach(server, ready.set)
     server.lifecycle.watches_parent = True
     server.protocol.answered = early.answered
     loop = asyncio.get_running_loop()

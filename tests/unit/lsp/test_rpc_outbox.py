@@ -11,10 +11,9 @@ from aish_lsp.lsp.messages import BATCH, HARD_LIMIT, HIGH_WATER, Outbox
 def make(
     wake: Callable[[], None] = lambda: None,
     overflow: Callable[[], None] = lambda: None,
-    at_once: Callable[[bytes], bool] = lambda _: False,
 ) -> Outbox:
     loop = asyncio.get_running_loop()
-    return Outbox(loop, wake=wake, overflow=overflow, at_once=at_once)
+    return Outbox(loop, wake=wake, overflow=overflow)
 
 
 def send_one_batch(box: Outbox) -> bytes:
@@ -118,32 +117,3 @@ async def test_a_cancelled_waiter_is_forgotten() -> None:
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert not box._waiting
-
-
-async def test_nothing_overtakes_a_part_that_is_queued_or_being_sent() -> None:
-    sent: list[bytes] = []
-    blocks = False
-
-    def at_once(part: bytes) -> bool:
-        if not blocks:
-            sent.append(part)
-        return not blocks
-
-    box = make(at_once=at_once)
-    box.write(b"first")
-    assert (sent, box.queued) == ([b"first"], 0)
-    blocks = True
-    box.write(b"second")
-    blocks = False
-    box.write(b"third")
-    assert sent == [b"first"]
-    assert box.take() == [b"second", b"third"]
-    box.write(b"fourth")
-    assert sent == [b"first"]
-    box.sent(len(b"secondthird"))
-    assert send_one_batch(box) == b"fourth"
-    box.write(b"fifth")
-    assert sent == [b"first", b"fifth"]
-    box.close()
-    box.write(b"dropped")
-    assert sent == [b"first", b"fifth"]
