@@ -18,6 +18,7 @@ from aish_lsp.acp import asking
 from aish_lsp.acp.content import named_servers
 from aish_lsp.acp.reply import kind_of
 from aish_lsp.acp.session import AcpSession
+from aish_lsp.acp.terminals import run_in_terminal
 from aish_lsp.acp.transport import LineTransport
 from aish_lsp.acp.updates import MODES, in_slashes, modes_of
 from aish_lsp.agent import Workspace
@@ -85,6 +86,7 @@ class AishAgent:
             choose=asking.choose,
             edit_open=asking.edit_in_client,
             tools_of=tools_of,
+            run_in_terminal=run_in_terminal,
         )
         self._workspaces: dict[Path, Workspace] = {}
         self._servers: dict[Path, dict[str, Any]] = {}

@@ -39,16 +39,19 @@ class Updates:
 
     Attributes:
         session_id: the session's id in the protocol.
-        files: the files that the client lends.
+        files, has_terminals: what the client lends.
         streams: whether the client takes what a command prints in pieces.
     """
 
     def __init__(self, client: Client, can: schema.ClientCapabilities) -> None:
         self.client = client
         self.files = can.fs or schema.FileSystemCapabilities()
+        self.has_terminals = bool(can.terminal)
         self.session_id = ""
         self.streams = bool((can.field_meta or {}).get("terminal_output"))
         self._outputs: dict[str, LiveOutput] = {}
+        # The calls whose command runs in a terminal of the client.
+        self._in_terminal: set[str] = set()
         # Whether each call that has not ended is being carried out, by its id.
         self._open_calls: dict[str, bool] = {}
         # How often each id was used: many models begin to count anew with each question.
@@ -98,13 +101,24 @@ class Updates:
 
     async def call_prints(self, call_id: str, text: str) -> None:
         """Show what a command prints, a first time even if it is nothing yet."""
+        if call_id in self._in_terminal:
+            return
         if call_id not in self._outputs:
             send = functools.partial(self._print, call_id) if self.streams else None
             self._outputs[call_id] = LiveOutput(send)
             if self.streams:
-                terminal = helpers.tool_terminal_ref(self.shown_id(call_id))
-                await self._update(call_id, content=[terminal])
+                await self._show_terminal(call_id, self.shown_id(call_id))
         self._outputs[call_id].add(text)
+
+    async def call_is_in_terminal(self, call_id: str, terminal: str) -> None:
+        """Show the terminal of the client in which a command runs."""
+        self._in_terminal.add(call_id)
+        self._outputs.pop(call_id, None)
+        await self._show_terminal(call_id, terminal)
+        await self.call_runs(call_id)
+
+    async def _show_terminal(self, call_id: str, terminal: str) -> None:
+        await self._update(call_id, content=[helpers.tool_terminal_ref(terminal)])
 
     async def _print(self, call_id: str, text: str) -> None:
         """Send a piece of an output, in the form of Zed and of what follows it."""
@@ -136,6 +150,9 @@ class Updates:
             text = ""
         elif printed := clean_output(rest).rstrip():
             text = f"{quoted(printed, '')}\n{text}"
+        if call_id in self._in_terminal:
+            self._in_terminal.discard(call_id)
+            text = ""
         text = fitting(well_formed(text), _MOST)
         await self._update(
             call_id,

@@ -24,7 +24,7 @@ from aish_lsp.shell.blocks import FoundCommand, placeholders_of
 from aish_lsp.shell.environment import program_not_found, reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict, runs_only_git
-from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.shell.runner import RunResult, arguments_of, inside, run_command
 from aish_lsp.shell.suggestions import (
     Origin,
     needs_approval,
@@ -598,7 +598,7 @@ class Execution:
                 await self._try_to_save(self._output_file.add(delta))
 
         environ = workspace.command_environment()
-        if verdict.only_reads and not planned.free:
+        if is_reading := verdict.only_reads and not planned.free:
             environ = reading_environment(environ, with_secrets=not verdict.confine)
         confinement = workspace.services.confinement
         sandbox: AbstractContextManager[Sandbox | None] = nullcontext()
@@ -614,6 +614,14 @@ class Execution:
             await self._emit(Output(planned.command_id, "stdout", ""))
             self._session.command_started(planned.command_id)
             seconds = planned.request.timeout or DEFAULT_TIMEOUT
+            # A client's terminal has the client's environment, not that of a command that reads.
+            is_elsewhere = workspace.config.shell.client_terminal and not is_reading
+            if made is None and is_elsewhere:
+                program = arguments_of(planned.text, planned.shell, environ)
+                run_there = workspace.services.run_in_terminal
+                if (result := await run_there(program, planned.cwd, seconds)) is not None:
+                    await self._try_to_save(self._output_file.add(result.output))
+                    return result
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,

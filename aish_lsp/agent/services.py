@@ -24,8 +24,9 @@ from aish_lsp.models.providers import protocol
 from aish_lsp.shell.environment import login_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
+    from typing import TypeAlias
 
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
@@ -43,7 +44,12 @@ if TYPE_CHECKING:
     from aish_lsp.models.keys import Keys
     from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
+    from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools.toolbox import Toolbox
+
+    #: Runs a program with its arguments, in a folder, for so many seconds at most, in a terminal of
+    #: the front end; returns None if it has none.
+    RunInTerminal: TypeAlias = Callable[[Sequence[str], Path, float], Awaitable[RunResult | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class Services:
         look_up: LookUp | None = None,
         read_terminal: ReadTerminal = nobody,
         tools_of: Callable[[Any], Toolbox] = _no_tools,
+        run_in_terminal: RunInTerminal = nobody,
     ) -> None:
         self.ask_user = ask_user
         self.choose = choose
@@ -88,6 +95,7 @@ class Services:
         self.look_up: LookUp = look_up or NoLookUp()
         self.read_terminal = read_terminal
         self.tools_of = tools_of
+        self.run_in_terminal = run_in_terminal
         #: A front end with settings sets it.
         self.settled: Settled = nobody
         self._saving: asyncio.Task[None] | None = None

@@ -393,6 +393,11 @@ class ShellSettings:
         " of the editor's, and commands with what [direnv and mise](how-it-runs.md#direnv-and-mise)"
         " set in the folder",
     )
+    client_terminal: bool = key(
+        False,
+        "run commands in a terminal of the [agent client](acp.md) if it has any, with its"
+        " environment; those that are confined or only read run in aish's own runner",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ class Recorder:
         asked: the permission requests, as they were on the wire.
         answer: the name of the option to choose, empty to cancel, or what returns one.
         texts: the texts of the files that are open, by their paths.
+        terminals: the programs that were started in terminals, by the number of the terminal.
+        released: the terminals that were released.
         asking: set once a permission was requested.
     """
 
@@ -36,6 +38,8 @@ class Recorder:
         self.asking = asyncio.Event()
         self.changed = asyncio.Event()
         self.texts: dict[str, str] = {}
+        self.terminals: list[asyncio.subprocess.Process] = []
+        self.released: list[str] = []
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         """Keep an update."""
@@ -69,6 +73,39 @@ class Recorder:
         """Change the text of a file, and do not save it."""
         self.texts[path] = content
         return schema.WriteTextFileResponse()
+
+    # A terminal whose command is run here, as a client would.
+
+    async def create_terminal(
+        self, command: str, args: list[str] | None = None, cwd: str | None = None, **_: Any
+    ) -> Any:
+        """Start a program."""
+        process = await asyncio.create_subprocess_exec(
+            command, *args or (), cwd=cwd, stdout=asyncio.subprocess.PIPE
+        )
+        self.terminals.append(process)
+        return schema.CreateTerminalResponse(terminal_id=str(len(self.terminals) - 1))
+
+    async def wait_for_terminal_exit(self, terminal_id: str, **_: Any) -> Any:
+        """Wait until the program has ended."""
+        code = await self.terminals[int(terminal_id)].wait()
+        return schema.WaitForTerminalExitResponse(exit_code=max(code, 0))
+
+    async def terminal_output(self, terminal_id: str, **_: Any) -> Any:
+        """Return what the program printed, once it has ended."""
+        process = self.terminals[int(terminal_id)]
+        printed = await process.stdout.read() if process.stdout else b""
+        return schema.TerminalOutputResponse(output=printed.decode(), truncated=False)
+
+    async def kill_terminal(self, terminal_id: str, **_: Any) -> Any:
+        """Kill the program."""
+        self.terminals[int(terminal_id)].kill()
+        return schema.KillTerminalResponse()
+
+    async def release_terminal(self, terminal_id: str, **_: Any) -> Any:
+        """Note that the terminal is not needed any more."""
+        self.released.append(terminal_id)
+        return schema.ReleaseTerminalResponse()
 
     def on_connect(self, connection: Any) -> None:
         """Do nothing."""

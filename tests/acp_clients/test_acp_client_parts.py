@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from acp import RequestError, schema
-from acp_client import Caller, Connected, Model, connected, in_session
+from acp_client import Caller, Connected, Model, Recorder, connected, in_session
 from conversing import Place
 from fault_server import FaultServer
 
@@ -147,6 +147,77 @@ def printed(client: Connected) -> str:
     """Return the pieces of output that a client was sent."""
     metas = [one.get("_meta", {}) for one in client.seen.updates]
     return "".join(one["terminal_output"]["data"] for one in metas if "terminal_output" in one)
+
+
+@pytest.fixture
+def prefers_terminals(place: Place) -> None:
+    """Have the configuration say that commands run in the client's terminals."""
+    place.config.write_text("[shell]\nclient_terminal = true\n")
+
+
+@pytest.mark.usefixtures("prefers_terminals")
+async def test_a_command_runs_in_the_client_s_terminal_if_the_user_prefers_it(
+    place: Place,
+) -> None:
+    async with connected(place.folder, client_capabilities={"terminal": True}) as client:
+        await client.open()
+        assert await client.prompt("/run touch made; echo seen; exit 3") == "end_turn"
+        [call] = client.seen.calls().values()
+        assert call["content"] == [{"type": "terminal", "terminalId": "0"}]
+        assert (call["status"], call["rawOutput"]["exitCode"]) == ("failed", 3)
+        assert client.seen.released == ["0"]
+        await client.prompt("/prompt And now?")
+        assert "seen\n" in client.seen.text()
+    assert (place.folder / "made").exists()
+
+
+@pytest.mark.usefixtures("prefers_terminals")
+@pytest.mark.parametrize("able", [None, {"terminal": False}])
+async def test_a_command_runs_in_our_runner_for_a_client_without_terminals(
+    place: Place, able: Any
+) -> None:
+    async with connected(place.folder, client_capabilities=able) as client:
+        await client.open()
+        await client.prompt("/run touch made; echo seen")
+        [call] = client.seen.calls().values()
+    assert client.seen.terminals == []
+    assert "seen" in call["content"][0]["content"]["text"]
+
+
+@pytest.mark.usefixtures("prefers_terminals")
+async def test_a_client_that_refuses_a_terminal_leaves_the_command_to_our_runner(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def create_terminal(*_: Any, **__: Any) -> None:
+        raise RequestError.internal_error()
+
+    monkeypatch.setattr(Recorder, "create_terminal", create_terminal)
+    async with connected(place.folder, client_capabilities={"terminal": True}) as client:
+        await client.open()
+        await client.prompt("/run touch made; echo seen")
+        [call] = client.seen.calls().values()
+    assert "seen" in call["content"][0]["content"]["text"]
+
+
+@pytest.mark.usefixtures("prefers_terminals")
+async def test_a_cancel_kills_the_command_in_the_client_s_terminal_and_keeps_its_output(
+    place: Place,
+) -> None:
+    async with connected(place.folder, client_capabilities={"terminal": True}) as client:
+        await client.open()
+        asking = asyncio.create_task(client.prompt("/run echo seen; touch made; exec sleep 600"))
+        shown = [{"type": "terminal", "terminalId": "0"}]
+        await client.seen.until(
+            lambda: any(one.get("content") == shown for one in client.seen.updates)
+        )
+        while not (place.folder / "made").exists():
+            await asyncio.sleep(0.01)
+        await client.acp.cancel(session_id=client.session)
+        assert await asking == "cancelled"
+        await client.seen.terminals[0].wait()
+        assert client.seen.released == ["0"]
+        await client.prompt("/prompt And now?")
+        assert "seen\n" in client.seen.text()
 
 
 async def test_a_goal_is_pursued_in_act_with_its_steps_as_the_plan(place: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
 from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.risk import UNHELD
+from aish_lsp.shell.runner import RunResult
 
 
 class Place:
@@ -74,14 +75,23 @@ async def place(own_files: Path) -> AsyncIterator[Place]:
 
 
 @needs(without_programs("git"))
+@pytest.mark.parametrize("place_for", ["our runner", "a client's terminal"])
 async def test_a_program_of_a_repository_is_not_run_by_a_command_that_only_reads(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch, place_for: str
 ) -> None:
     monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
     ran = place.folder.parent / "ran"
     for words in (["init", "-q"], ["config", "core.fsmonitor", f"touch {ran}; false"]):
         subprocess.run(["git", *words], cwd=place.folder, check=True)
 
+    async def run_in_terminal(arguments: Sequence[str], cwd: Path, _seconds: float) -> RunResult:
+        done = subprocess.run(arguments, cwd=cwd, check=False)
+        return RunResult(done.returncode, None, "", False, 0, "stop")
+
+    if place_for != "our runner":
+        Path(os.environ["AISH_CONFIG"]).write_text("[shell]\nclient_terminal = true\n")
+        await place.workspace.reload()
+        place.workspace.services.run_in_terminal = run_in_terminal
     assert (await place.run(command_id=place.suggest("git status"))).exit_code == 0
     assert (place.asked, ran.exists()) == ([], False)
 
