@@ -58,7 +58,6 @@ _NO_FILES: Final = ("dev", "proc", "sys")
 _PLACES: Final = table("places")
 #: One example of each kind, which everyday patterns such as ``*.json`` do not match.
 _EXAMPLES: Final = tuple(_PLACES["examples"])
-_EXAMPLE_PLACES: Final = tuple(_PLACES["example_places"])
 _WHERE_SYSTEM_IS: Final = re.compile(
     r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
 )
@@ -129,8 +128,6 @@ def _may_be_secret(word: str) -> bool:
     if UNKNOWN not in top and _WILD.search(top) and any(fnmatchcase(n, top) for n in _NO_FILES):
         return True
     parts = word.replace(UNKNOWN, "*").split("/")
-    if any(map(_may_be_secret_place, parts, parts[1:])):
-        return True
     for part in parts:
         plain = _WILD.sub("", part)
         if (
@@ -142,15 +139,6 @@ def _may_be_secret(word: str) -> bool:
         ):
             return True
     return False
-
-
-def _may_be_secret_place(folder: str, name: str) -> bool:
-    """Return whether two parts of a pattern may become those that together name a secret place."""
-    return (
-        folder[:1] == "."
-        and _WILD.search(folder + name) is not None
-        and any(fnmatchcase(a, folder) and fnmatchcase(b, name) for a, b in _EXAMPLE_PLACES)
-    )
 
 
 def is_unknown(word: str) -> bool:

@@ -124,14 +124,6 @@ def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     return True
 
 
-def redis(review: Review, words: Sequence[str], stdin: Input) -> bool:
-    """``redis-cli``: without a command, each line of its input is one."""
-    if stdin is not None and all(word[:1] == "-" for word in words[1:]):
-        for line in text_of(stdin).splitlines():
-            review.add_text(f"redis-cli {line}")
-    return False
-
-
 def sends_secrets(review: Review, words: Sequence[str], stdin: Input) -> bool:
     """Return whether one of the ``SENDERS`` may send secrets."""
     if stdin is not None and (
@@ -355,5 +347,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("sed", "gsed"), sed),
     "trap": trap,
     "alias": alias,
-    **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
 }

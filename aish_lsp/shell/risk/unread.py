@@ -27,26 +27,18 @@ _SECRET: Final = re.compile(
     rb"\A(?=[A-Z])(?!SSH_AUTH_SOCK|XAUTHORITY)[A-Z0-9_]*(?:KEY|SECRET|TOKEN|PASS|CRED|AUTH|COOKIE|_UR[LI]"
     rb"|DSN|_PWD|PRIVATE|CERT|WEBHOOK|SIGNATURE)"
 )
-_HEREDOC: Final = re.compile(
-    r"[^\n]*<<(-?)[ \t]*(?:'(\w+)'|\"(\w+)\"|(\w+))(?=[\s|;&>)])[^\n]*\n", re.DOTALL
-)
 _BEGINS: Final = re.compile(rb"\\.|\$[({\[]|`|[<>]\(", re.DOTALL)
 #: Between backticks, a backslash before one of these is removed first.
 _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
 #: The tokens with which the grammar begins one, or ends it.
 _SUBSTITUTES: Final = frozenset({"$(", "${", "$((", "$[", "`", "<(", ">("})
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string"})
-#: A line that begins like this is taken for words of the line before it.
-_SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
 
 def note_unread(review: Review, root: Node, text: str, source: bytes) -> None:
     """Record what a walk may not have seen."""
     if root.has_error:
         review.caution("is not understood as bash")
-        _look_through(review, text)
-    elif "\n" in text and _SWALLOWED.search(text):
-        review.caution("has lines that begin with a backslash")
         _look_through(review, text)
     if review.findings.level == SAFE:
         for node in nodes(root):
@@ -57,8 +49,6 @@ def note_unread(review: Review, root: Node, text: str, source: bytes) -> None:
         names = (node for node in nodes(root) if node.type == "variable_name")
         if any(map(_passes_secret, names)):
             review.caution("prints a variable that may be secret")
-        if "<<" in text and _has_unclear_end(text.replace("<<<", "   ")):
-            review.caution("has a here-document whose end is unclear")
     if review.findings.level != DESTRUCTIVE and _has_unseen_substitution(root, source):
         review.destructive(UNSEEN)
 
@@ -74,21 +64,6 @@ def _passes_secret(name: Node) -> bool:
     while outer is not None and outer.type not in {"command", "test_command", "program"}:
         outer = outer.parent
     return outer is not None and outer.type != "test_command"
-
-
-def _has_unclear_end(text: str) -> bool:
-    """Return whether a text has several here-documents, or one whose end the grammar may not see.
-
-    The grammar and bash disagree about where some of them end.
-    """
-    if "<<" not in text:
-        return False
-    begin = _HEREDOC.match(text, text.rfind("\n", 0, text.find("<<")) + 1)
-    if begin is None or text.count("<<") > 1:
-        return True
-    tabs, mark = begin[1], begin[2] or begin[3] or begin[4]
-    likely = [line for line in text[begin.end() :].split("\n") if line.strip() == mark]
-    return not likely or (likely[0].lstrip("\t") if tabs else likely[0]) != mark
 
 
 def _has_unseen_substitution(root: Node, source: bytes) -> bool:

@@ -64,11 +64,6 @@ class Variables:
         """How many values a variable has at most."""
         return max(map(len, self._values.values()), default=1)
 
-    def patterns(self) -> list[str]:
-        """Return the values that are patterns, which become the names of files."""
-        every = [value for values in self._values.values() for value in values]
-        return [value for value in every if PATTERN.search(value)]
-
     def get(self, name: str) -> Sequence[str]:
         """Return the values that ``name`` may have."""
         return self._values.get(name) or _KNOWN.get(name, (UNKNOWN,))

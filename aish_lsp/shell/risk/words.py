@@ -58,9 +58,6 @@ def command_names(text: str) -> set[str]:
 
 #: The shell's own variables whose value is always a number.
 _NUMBERS: Final = frozenset("$#?")
-#: How many of the words that a word's braces expand to are looked at.
-MOST_WORDS: Final = 64
-
 #: Commands that print a path, which begins with a slash and may hold blanks.
 _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 #: Commands whose output is their own words.
@@ -68,8 +65,8 @@ _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
 )
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-#: Braces that hold no others.
-_BRACES: Final = re.compile(r"\{([^{}]*+)\}")
+#: Braces that become several words, or what may be such.
+_BRACES: Final = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 
@@ -108,23 +105,13 @@ class Resolver:
             if self._splits:
                 # A blank in the unknown text may begin another word, which may be an option.
                 text = MANY + text.lstrip(UNKNOWN)
-            if kind == "concatenation" and self._has_braces(node):
-                if text.count("{") > 1 or any(child.type != "word" for child in node.children):
-                    # Quoted or nested braces are not distinguished from plain ones.
-                    words.append(MANY)
-                words += expanded(text)
-            elif SPLIT in text:
+            if kind == "concatenation" and "{" in text:
+                text = _BRACES.sub(UNKNOWN, text)
+            if SPLIT in text:
                 words += [part for part in text.split(SPLIT) if part]
             elif text or kind != "simple_expansion":
                 words.append(text)
         return words
-
-    def _has_braces(self, node: Node) -> bool:
-        """Return whether a word has braces that expand, other than those of ``${...}``."""
-        text = text_in(node)
-        return ("," in text or ".." in text) and any(
-            "{" in text_in(child) for child in node.children if child.type == "word"
-        )
 
     def word(self, node: Node) -> str:
         """Return one word's text, with its UNKNOWNs and SPLITs."""
@@ -236,25 +223,6 @@ class Resolver:
 def text_in(node: Node) -> str:
     """Return the source text of a node."""
     return (node.text or b"").decode("utf-8", "replace")
-
-
-def expanded(text: str) -> list[str]:
-    """Return the words that braces make of one, whether or not they are quoted."""
-    words: list[str] = []
-    waiting = [text.replace(SPLIT, " ")]
-    while waiting and len(words) + len(waiting) <= MOST_WORDS:
-        word = waiting.pop()
-        braces = next(
-            (match for match in _BRACES.finditer(word) if "," in match[1] or ".." in match[1]), None
-        )
-        if braces is None:
-            words.append(word)
-        elif ".." in braces[1]:
-            waiting.append(f"{word[: braces.start()]}{UNKNOWN}{word[braces.end() :]}")
-        else:
-            parts = [f"{word[: braces.start()]}{part}" for part in braces[1].split(",")]
-            waiting += [f"{part}{word[braces.end() :]}" for part in reversed(parts)]
-    return words + waiting
 
 
 def _unescaped(match: re.Match[str]) -> str:
