@@ -105,8 +105,7 @@ class _TextState:
             self._was_repetitive = self._line_is_repetitive()
             self._head = ""
         self._head += rest[: _HEAD - len(self._head)]
-        for _ in self._fences.feed(text):
-            pass  # No block is wanted.
+        self._fences.feed(text)
 
     def is_repetitive(self) -> bool:
         """Return whether repetition is normal here."""

@@ -158,14 +158,14 @@ class WrittenCalls:
         """Note what has passed."""
         self._at_start = self._at_start and text.isspace()
         self._at_line_start = text.endswith("\n")
-        _feed(self._fences, text)
+        self._fences.feed(text)
 
     def _mark_in(self, text: str, first: int) -> int | None:
         """Return where the first mark outside of a block of code begins, if there is one."""
         fences, at = None, 0
         for mark in _MARK.finditer(text, first):
             fences = fences or copy.deepcopy(self._fences)
-            _feed(fences, text[at : mark.start()])
+            fences.feed(text[at : mark.start()])
             at = mark.start()
             if not fences.is_open:
                 return at
@@ -232,11 +232,6 @@ class WrittenCalls:
             is_text = as_dict(types.get(key)).get("type") == "string"
             arguments[key] = value if is_text else _value(value)
         return _call(name, arguments), end + len("</function>")
-
-
-def _feed(fences: FenceScanner, text: str) -> None:
-    for _ in fences.feed(text):
-        pass  # No block is wanted.
 
 
 def _value(text: str) -> Any:

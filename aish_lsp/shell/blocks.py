@@ -7,7 +7,7 @@ in a Markdown text, whole or while it streams in.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
@@ -237,9 +237,6 @@ _OPENING: Final = re.compile(rf"({_MARKS})(`{{3,}}|~{{3,}})[ \t]*(.*)")
 _CLOSING: Final = re.compile(r"[ \t]{0,12}(`{3,}|~{3,})[ \t]*")
 _QUOTE: Final = re.compile(r"[ \t]{0,12}> ?")
 
-#: Characters of a line that are looked at outside a block. No opening line is longer.
-_LONGEST_OPENING: Final = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -259,11 +256,33 @@ class Block:
 def fenced_blocks(text: str) -> list[Block]:
     """Return the closed blocks of ``text``, whose lines end with LF."""
     scanner = FenceScanner()
-    return [*scanner.feed(text), *scanner.finish()]
+    return [block for line in text.split("\n") if (block := scanner.take(line))]
+
+
+class Lines:
+    """The whole lines of a text that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    @property
+    def rest(self) -> str:
+        """What has arrived of the last line."""
+        return "".join(self._pieces)
+
+    def feed(self, delta: str) -> list[str]:
+        """Take the next piece; return the lines that it completes."""
+        whole, newline, rest = delta.rpartition("\n")
+        if not newline:
+            self._pieces.append(rest)
+            return []
+        lines = "".join([*self._pieces, whole]).split("\n")
+        self._pieces = [rest]
+        return lines
 
 
 class FenceScanner:
-    """Finds the blocks of a text that arrives in pieces; how it was split makes no difference.
+    """Finds the blocks of a text, line by line or in pieces.
 
     Only blocks whose info string is ``wanted`` are found; nothing is kept of other blocks, or of
     the text between blocks.
@@ -271,41 +290,22 @@ class FenceScanner:
 
     def __init__(self, wanted: Callable[[str], bool] = lambda _: True) -> None:
         self._wanted = wanted
-        self._number = 0
-        self._pieces: list[str] = []
-        self._kept = 0
+        self._number = -1
+        self._lines = Lines()
         self._open: _Open | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether the complete lines so far end inside a block."""
+        """Whether the lines so far end inside a block."""
         return self._open is not None
 
-    def feed(self, delta: str) -> Iterator[Block]:
-        """Take the next piece of the text; yield the blocks that it completes."""
-        *lines, rest = delta.split("\n")
-        for line in lines:
-            self._take(line)
-            yield from self._end_of_line()
-            self._number += 1
-        self._take(rest)
+    def feed(self, delta: str) -> list[Block]:
+        """Take the next piece of the text; return the blocks that it completes."""
+        return [block for line in self._lines.feed(delta) if (block := self.take(line))]
 
-    def finish(self) -> Iterator[Block]:
-        """End the text; yield the block that is closed by a last line without a line end."""
-        yield from self._end_of_line()
-
-    def _take(self, piece: str) -> None:
-        """Add a piece to the line, or as much of it as can matter."""
-        if self._open is None or not self._open.is_wanted:
-            piece = piece[: _LONGEST_OPENING - self._kept]
-        if piece:
-            self._pieces.append(piece)
-            self._kept += len(piece)
-
-    def _end_of_line(self) -> Iterator[Block]:
-        line = "".join(self._pieces)
-        self._pieces.clear()
-        self._kept = 0
+    def take(self, line: str) -> Block | None:
+        """Take the next line, without its end; return the block that it closes."""
+        self._number += 1
         opened = self._open
         inner = opened.without_marks(line) if opened else None
         if opened is None or inner is None:
@@ -314,9 +314,10 @@ class FenceScanner:
         elif opened.is_closed_by(inner):
             self._open = None
             if opened.is_wanted:
-                yield Block(opened.info, opened.text(), opened.first, self._number, opened.fence)
+                return Block(opened.info, opened.text(), opened.first, self._number, opened.fence)
         elif opened.is_wanted:
             opened.lines.append(inner)
+        return None
 
     def _opening(self, line: str) -> _Open | None:
         match = _OPENING.match(line)

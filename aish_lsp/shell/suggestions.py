@@ -14,7 +14,7 @@ import difflib
 import itertools
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
@@ -28,6 +28,7 @@ from aish_lsp.shell.blocks import (
     Block,
     FenceScanner,
     FoundCommand,
+    Lines,
     Source,
     is_code,
     is_shell,
@@ -73,21 +74,15 @@ class ReasoningFilter:
     def __init__(self) -> None:
         self.began_inside = False
         self._is_inside = False
-        self._line: list[str] = []
+        self._lines = Lines()
 
     def feed(self, delta: str) -> str:
         """Return the lines that ``delta`` completes, without the reasoning in them."""
-        whole, newline, rest = delta.rpartition("\n")
-        if not newline:
-            self._line.append(delta)
-            return ""
-        lines = "".join([*self._line, whole, newline])
-        self._line = [rest]
-        return self._outside(lines)
+        return self._outside("".join(f"{line}\n" for line in self._lines.feed(delta)))
 
     def finish(self) -> str:
         """Return the last line, without the reasoning in it."""
-        return self._outside("".join(self._line))
+        return self._outside(self._lines.rest)
 
     def _outside(self, text: str) -> str:
         parts: list[str] = []
@@ -184,15 +179,12 @@ class SuggestionScanner:
     here-document. If it ends in a quote, a group or a loop, it goes on if it is complete before the
     next blank line, ``CMD: `` line, fence or heading. One that is not completed can only be edited.
 
-    Of a line that is neither part of a suggestion nor in a shell's fence, only as much is kept as
-    it takes to recognize that. With ``fences`` false, fences suggest nothing.
+    With ``fences`` false, fences suggest nothing.
     """
 
     def __init__(self, *, fences: bool = True) -> None:
-        self._line = 0
-        self._head = ""
-        self._pieces: list[str] = []
-        self._suggests_fences = fences
+        self._line = -1
+        self._lines = Lines()
         self._fences = FenceScanner(is_shell if fences else lambda _: False)
         self._given: set[str] = set()
         # The command whose lines are not complete yet, and its first line.
@@ -201,62 +193,36 @@ class SuggestionScanner:
 
     def feed(self, delta: str) -> list[FoundCommand]:
         """Take the next piece of the text; return the commands whose last lines it completes."""
-        commands: list[FoundCommand] = []
-        *lines, rest = delta.split("\n")
-        for line in lines:
-            self._take(line)
-            was_in_fence = self._fences.is_open
-            blocks = [*self._fences.feed("\n")]
-            commands += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
-            commands += self._in(blocks)
-            self._line += 1
-        self._take(rest)
-        return commands
+        return [command for line in self._lines.feed(delta) for command in self._take(line)]
 
     def finish(self) -> list[FoundCommand]:
         """Return what a last line without a line end suggests; the text is over."""
+        commands = [*self._take(line)] if (line := self._lines.rest) else []
+        return commands if self._command is None else [*commands, self._give(self._command)]
+
+    def _take(self, line: str) -> Iterator[FoundCommand]:
+        """Take the next line; yield the commands that are complete by it."""
+        self._line += 1
         was_in_fence = self._fences.is_open
-        blocks = [*self._fences.finish()]
-        commands: list[FoundCommand] = []
-        if self._pieces:
-            commands += self._end_of_line(is_fence=was_in_fence != self._fences.is_open)
-        if self._command is not None:
-            commands.append(self._give(self._command))
-        return commands + self._in(blocks)
-
-    def _take(self, piece: str) -> None:
-        """Add a piece to the line, unless the line is known to be of no interest."""
-        if not piece:
-            return
         # What a here-document holds begins no block, unless it is in one itself.
-        if self._fences.is_open or not (self._command and self._command.in_heredoc):
-            for _ in self._fences.feed(piece):
-                pass  # No line ends here.
-        self._head += piece[: len(PREFIX) - len(self._head)]
-        if self._command is not None or PREFIX.startswith(self._head):
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
-
-    def _end_of_line(self, *, is_fence: bool) -> list[FoundCommand]:
-        """Take the line that has ended; return the commands that are complete by it."""
-        line = "".join(self._pieces).removesuffix("\r")
-        self._pieces.clear()
-        self._head = ""
-        commands: list[FoundCommand] = []
+        in_heredoc = self._command is not None and self._command.in_heredoc
+        block = self._fences.take("" if in_heredoc and not was_in_fence else line)
+        is_fence = was_in_fence != self._fences.is_open
+        line = line.removesuffix("\r")
         if self._command is not None:
-            if not is_fence and (self._command.in_heredoc or not ENDS_COMMAND.match(line)):
+            if not is_fence and (in_heredoc or not ENDS_COMMAND.match(line)):
                 self._command.add(line)
-                if self._command.missing and self._command.may_go_on:
-                    return []
-                return [self._give(self._command)]
-            commands.append(self._give(self._command))
-        text = line[len(PREFIX) :]
-        if line.startswith(PREFIX) and text.strip():
+                if not (self._command.missing and self._command.may_go_on):
+                    yield self._give(self._command)
+                return
+            yield self._give(self._command)
+        text = line.removeprefix(PREFIX)
+        if text != line and text.strip():
             self._command, self._first = Unfinished(text), self._line
             if not self._command.missing or not self._command.may_go_on:
-                commands.append(self._give(self._command))
-        return commands
+                yield self._give(self._command)
+        if block is not None and (found := self._in(block)) is not None:
+            yield found
 
     def _give(self, command: Unfinished) -> FoundCommand:
         """Return a command that is complete, or never will be: then it is to be edited."""
@@ -273,19 +239,15 @@ class SuggestionScanner:
         placeholders = (*missing, *(one for one in named if one.startswith("<")))
         return FoundCommand(text, self._first, len(lines), placeholders=placeholders)
 
-    def _in(self, blocks: Iterable[Block]) -> list[FoundCommand]:
-        """Return the commands of blocks, except those that ``CMD: `` lines have already given.
+    def _in(self, block: Block) -> FoundCommand | None:
+        """Return the command of a block, unless ``CMD: `` lines have already given it.
 
         A block in which another seems to begin lacks its end, and may contain prose: it is skipped.
         """
-        commands: list[FoundCommand] = []
-        for block in blocks if self._suggests_fences else ():
-            if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
-                continue
-            command = shell_block(block.info, block.text, block.first)
-            if command is not None and not self._is_given(command.text):
-                commands.append(command)
-        return commands
+        if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
+            return None
+        command = shell_block(block.info, block.text, block.first)
+        return None if command is None or self._is_given(command.text) else command
 
     def _is_given(self, text: str) -> bool:
         """Return whether ``CMD: `` lines in the block or before it give the same commands."""

@@ -101,8 +101,7 @@ def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:
     text = without_reasoning(text)
     fences, start = FenceScanner(lambda _: False), 0
     for match in _GOAL.finditer(text):
-        for _ in fences.feed(text[start : match.start()]):
-            pass
+        fences.feed(text[start : match.start()])
         start = match.start()
         if not fences.is_open and (is_whole or "\n" in text[start:]):
             verdict: Said = "complete" if match[1] == "complete" else "blocked"

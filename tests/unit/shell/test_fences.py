@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from aish_lsp.shell.blocks import FenceScanner, fenced_blocks
+from aish_lsp.shell.blocks import fenced_blocks
 
 
 @pytest.mark.parametrize(
@@ -49,15 +47,3 @@ def test_they_are_those_that_markdown_has(lines: list[str]) -> None:
     # One that is never closed is Markdown's, and not ours.
     assert found == [(token.info.strip(), token.content) for token in fences][: len(found)]
     assert len(fences) - len(found) <= 1
-
-
-def test_a_long_line_in_small_pieces_takes_no_more_memory() -> None:
-    scanner = FenceScanner()
-    list(scanner.feed("x" * 2000))
-    tracemalloc.start()
-    try:
-        for _ in range(20_000):
-            list(scanner.feed("x"))
-        assert tracemalloc.get_traced_memory()[1] < 20_000
-    finally:
-        tracemalloc.stop()
