@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { keyIn, Keys, notAKey } from "../src/server/keys";
 
-/** A SecretStorage; one that is locked refuses everything. */
-function storage(isLocked = false): ConstructorParameters<typeof Keys>[0] {
-  const kept = new Map<string, string>();
+/** A SecretStorage with a value of ours; one that is locked refuses everything. */
+function storage(isLocked = false, value = "{}"): ConstructorParameters<typeof Keys>[0] {
+  const kept = new Map([["aish.keys", value]]);
   const refuse = (): void => {
     if (isLocked) throw new Error("the keyring is locked");
   };
@@ -65,4 +65,30 @@ test("a storage that never answers is a locked one, and holds nothing up", async
   assert.equal(await keys.keep("A_KEY", "sk-abc"), false);
   assert.deepEqual(await keys.all(), { A_KEY: "sk-abc" });
   assert.match(told.join(), /does not answer/);
+});
+
+test("a storage that did not answer once is not waited for again until it does", async () => {
+  const answers: ((text: string) => void)[] = [];
+  const get = async (): Promise<string> => await new Promise((answer) => answers.push(answer));
+  const keys = new Keys({ ...storage(), get }, () => undefined, 1);
+  assert.deepEqual(await keys.all(), {});
+  Object.assign(keys, { patience: 2 ** 30 });
+  assert.deepEqual(await keys.all(), {});
+  answers[0]?.('{"A_KEY":"one"}');
+  await new Promise(setImmediate);
+  const late = keys.all();
+  answers[2]?.('{"A_KEY":"one"}');
+  assert.deepEqual(await late, { A_KEY: "one" });
+});
+
+test("what is stored and is no keys is told, and the next key takes its place", async () => {
+  for (const value of ["sk-abc", "", "[]", "null", '"{}"', '{"A_KEY": 1}']) {
+    const told: string[] = [];
+    const keys = new Keys(storage(false, value), (message) => told.push(message));
+    assert.deepEqual(await keys.all(), {}, value);
+    assert.equal(told.length, 1, value);
+    assert.ok(!told.join().includes("abc"));
+    assert.ok(await keys.keep("B_KEY", "two"), value);
+    assert.deepEqual(await keys.all(), { B_KEY: "two" }, value);
+  }
 });

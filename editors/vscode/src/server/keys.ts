@@ -12,6 +12,8 @@ const PATIENCE = 10_000;
 export class Keys {
   /** What could not be kept: it holds until the window is closed. */
   private readonly passing = new Map<string, string>();
+  /** It has been waited for once in vain, and still does not answer. */
+  private isSilent = false;
 
   constructor(
     private readonly secrets: SecretStorage,
@@ -55,17 +57,36 @@ export class Keys {
 
   private async read(): Promise<Record<string, string>> {
     const text = await this.answered(this.secrets.get(NAME));
-    return JSON.parse(text ?? "{}") as Record<string, string>;
+    const kept = keysOf(text ?? "{}");
+    // It is of no use to anybody: the next key that is kept takes its place.
+    if (!kept) this.warn("What VS Code keeps for aish are no keys, and is left aside.");
+    return kept ?? {};
   }
 
   /** Wait for the storage, but not for ever: the server is not started meanwhile. */
   private async answered<Result>(work: PromiseLike<Result>): Promise<Result> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      const error = new Error("the storage does not answer");
-      timer = setTimeout(() => reject(error), this.patience);
+      const giveUp = (): void => {
+        this.isSilent = true;
+        reject(new Error("the storage does not answer"));
+      };
+      timer = setTimeout(giveUp, this.isSilent ? 0 : this.patience);
     });
-    return await Promise.race([work, late]).finally(() => clearTimeout(timer));
+    const answer = Promise.resolve(work).finally(() => (this.isSilent = false));
+    return await Promise.race([answer, late]).finally(() => clearTimeout(timer));
+  }
+}
+
+/** Return the keys in what the storage has; undefined if it is something else. */
+function keysOf(text: string): Record<string, string> | undefined {
+  try {
+    const found: unknown = JSON.parse(text);
+    const isMap = typeof found === "object" && found !== null && !Array.isArray(found);
+    const isKeys = isMap && Object.values(found).every((key) => typeof key === "string");
+    return isKeys ? (found as Record<string, string>) : undefined;
+  } catch {
+    return undefined;
   }
 }
 
