@@ -18,7 +18,7 @@ export interface Place {
 const LONGEST = 1024;
 
 /** Names of a text that are read; what is behind them is left. */
-const MOST = 2000;
+const MOST = 20_000;
 
 /** Characters of punctuation that are taken off a word. */
 const MOST_TRIMMED = 8;

@@ -211,12 +211,25 @@ test("names in an output are links once the command has ended", () => {
   ]);
 });
 
-test("10,000 names in a reply are asked for up to a limit, and nothing is lost", () => {
+test("10,000 names in a reply are links, and nothing is lost", () => {
   const names = Array.from({ length: 10_000 }, (_, at) => `src/file${at}.py`);
   const view = shown(`${names.join(" ")}\n`);
   const asked = ended(view);
-  assert.equal(asked.length, 1000);
+  assert.deepEqual(asked, names);
   view.showFiles(asked);
-  assert.equal(linksOf(view).length, 1000);
+  assert.equal(linksOf(view).length, 10_000);
   assert.ok(view.element.textContent.includes(names.join(" ")));
+});
+
+test("there is an end to the names that are read and looked for", async () => {
+  assert.equal(fileNamesIn("src/a.py ".repeat(20_001)).length, 20_000);
+  const names = Array.from({ length: 20_001 }, () => "src/a.py");
+  const look = mock.method(
+    promises,
+    "realpath",
+    async (path: string) => await Promise.resolve(path),
+  );
+  const found = await existing(names, { own, all: [own] });
+  look.mock.restore();
+  assert.equal(found.length, 20_000);
 });

@@ -4,8 +4,9 @@ import { isAbsolute, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Place, placesOf } from "../file_names";
 
-/** Names that are looked for at once; the page asks for no more. */
-const MOST = 1000;
+/** Names that are looked for, and as many at once: others read files too. */
+const MOST = 20_000;
+const AT_ONCE = 1000;
 
 /** Where a name is looked for, and the folders that nothing is opened outside of. */
 export interface Folders {
@@ -16,9 +17,13 @@ export interface Folders {
 /** Return which of some targets are files. */
 export async function existing(targets: readonly string[], folders: Folders): Promise<string[]> {
   const roots = await rootsOf(folders);
-  const asked = targets.slice(0, MOST);
-  const found = await Promise.all(asked.map((target) => find(target, folders.own, roots)));
-  return asked.filter((_, at) => found[at]);
+  const found: string[] = [];
+  for (let at = 0; at < Math.min(targets.length, MOST); at += AT_ONCE) {
+    const some = targets.slice(at, at + AT_ONCE);
+    const places = await Promise.all(some.map((target) => find(target, folders.own, roots)));
+    found.push(...some.filter((_, number) => places[number]));
+  }
+  return found;
 }
 
 /** Return the file that a target names, links followed; undefined if no folder has it. */

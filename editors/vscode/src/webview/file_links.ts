@@ -10,13 +10,14 @@ const READ = ".markdown > .block, .card:not(.running) .output, .tool > .title, .
 const LEFT_OUT = "a, button, textarea, .card, .command, .code-head, [data-file]";
 
 /** Names of an exchange that are asked for, and characters of a part of it that are read. */
-const MOST = 1000;
-const MOST_READ = 128 * 1024;
+const MOST = 20_000;
+const MOST_READ = 1024 * 1024;
 
 export class FileLinks {
   private readonly seen = new WeakSet<Element>();
   /** The names that were asked for; true: a file that can be opened. */
   private readonly known = new Map<string, boolean>();
+  private hasFiles = false;
 
   constructor(
     private readonly element: HTMLElement,
@@ -46,13 +47,14 @@ export class FileLinks {
   /** Make links of what is there. */
   show(found: readonly string[]): void {
     for (const target of found) this.known.set(target, true);
+    this.hasFiles ||= found.length > 0;
     for (const element of this.element.querySelectorAll(READ)) {
       if (this.seen.has(element)) this.link(element);
     }
   }
 
   private link(element: Element): void {
-    if (![...this.known.values()].includes(true)) return;
+    if (!this.hasFiles) return;
     for (const { nodes, names } of passagesOf(element)) {
       addLinks(
         nodes,
