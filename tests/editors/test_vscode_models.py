@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from editor_parts import Place
-from vscode_parts import EXTENSION, missing, opened, package
+from vscode_parts import missing, opened, other_extension, package
 
 pytestmark = [
     pytest.mark.editor,
@@ -51,13 +50,8 @@ exports.activate = (context) => {
 
 def probe(folder: Path) -> Path:
     """Package an extension that asks a model of ours."""
-    folder.mkdir()
-    (folder / "extension.js").write_text(PROBE)
     manifest = {
         "name": "probe",
-        "publisher": "test",
-        "version": "1.0.0",
-        "engines": {"vscode": "^1.93.0"},
         "main": "./extension.js",
         "contributes": {
             "commands": [
@@ -66,12 +60,7 @@ def probe(folder: Path) -> Path:
             ]
         },
     }
-    (folder / "package.json").write_text(json.dumps(manifest))
-    made = folder / "probe.vsix"
-    vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
-    flags = ["--allow-missing-repository", "--skip-license", "--out", str(made)]
-    subprocess.run([vsce, "package", *flags], cwd=folder, check=True, capture_output=True)
-    return made
+    return other_extension(folder, manifest, {"extension.js": PROBE})
 
 
 def test_another_extension_asks_a_model_of_ours(tmp_path: Path) -> None:

@@ -82,6 +82,19 @@ def package(to: Path, *, wheel: bool = False) -> Path:
     return made
 
 
+def other_extension(folder: Path, manifest: Mapping[str, Any], files: Mapping[str, str]) -> Path:
+    """Build the .vsix of an extension that is not ours, in a new folder."""
+    folder.mkdir()
+    own = {"publisher": "test", "version": "1.0.0", "engines": {"vscode": "^1.93.0"}, **manifest}
+    for name, text in {"package.json": json.dumps(own), **files}.items():
+        (folder / name).write_text(text)
+    made = folder / "made.vsix"
+    vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
+    flags = ["--allow-missing-repository", "--skip-license", "--out", str(made)]
+    subprocess.run([vsce, "package", *flags], cwd=folder, check=True, capture_output=True)
+    return made
+
+
 def _free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
