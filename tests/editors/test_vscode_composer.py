@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,8 +46,12 @@ def double(x: int) -> int:
 """
 
 
+#: Lines of a tale.
+TALE = 100
+
+
 class Model:
-    """A model server whose reply depends on the question: cards, an error, or words without end."""
+    """A model server that answers with cards, an error, a tale, or words without end."""
 
     async def __call__(self, request: Request, peer: Peer) -> None:
         """Answer a request."""
@@ -63,17 +68,23 @@ class Model:
             await peer.event(chunk_of("", finish_reason="stop"))
             await peer.event("[DONE]")
             return
-        number = 0
-        while True:
-            number += 1
+        for number in itertools.count(1):
             await peer.event(chunk_of(f"Line {number} of a story.\n\n"))
             await asyncio.sleep(0.05)
+            if "tale" in asked and number == TALE:
+                break
+        await peer.event(chunk_of("", finish_reason="stop"))
+        await peer.event("[DONE]")
+
+
+@pytest.fixture(scope="module", name="place")
+def fixture_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place.make(tmp_path_factory.mktemp("place"), "work 1")
 
 
 @pytest.fixture(scope="module", name="bench")
-def fixture_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+def fixture_bench(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     root = tmp_path_factory.mktemp("bench")
-    place = Place.make(root, "work 1")
     (place.folder / "calc.py").write_text("def double(x):\n    return x + 1\n")
     (place.folder / "package.json").write_text('{"name": 1,, }\n')
     with served(Model()) as url:
@@ -269,6 +280,19 @@ def pages(bench: Workbench) -> list[Chat]:
     return [chat for _, chat in sorted(found, key=lambda one: one[0])]
 
 
+def page_with(bench: Workbench, text: str) -> Chat:
+    """Wait for a page that shows a text; those that are closed now are none."""
+
+    def found() -> list[Chat]:
+        shown = []
+        for chat in pages(bench):
+            with suppress(playwright.Error):
+                shown += [chat] * bool(chat.frame.locator(".exchange", has_text=text).count())
+        return shown
+
+    return bench.until(f"a page with {text}", found)[0]
+
+
 def whole(chat: Chat) -> bool:
     """Return whether the last reply has each line of its story once, in their order."""
     lines = re.findall(r"Line (\d+) of", chat.last)
@@ -334,15 +358,38 @@ def test_a_chat_of_the_list_is_renamed_opened_and_deleted(bench: Workbench, chat
     bench.page.keyboard.press("Escape")
 
 
-def test_the_chat_is_moved_to_the_right_and_back(bench: Workbench, chat: Chat) -> None:
-    chat.ask("cards")
+def test_the_chat_is_moved_to_the_right_and_back_in_mid_stream(
+    bench: Workbench, chat: Chat
+) -> None:
+    chat.ask("a story", waits=False)
+    chat.exchanges.last.locator(".markdown", has_text="Line 3").wait_for()
     bench.command("aish: Move the Chat")
     rows = bench.page.locator(".quick-input-list .monaco-list-row")
     rows.filter(has_text="Secondary Side Bar").first.click()
     bench.page.locator(".part.auxiliarybar", has_text="aish").wait_for()
-    bench.until("its page", lambda: [one for one in pages(bench) if "Three ways" in one.last])
+    assert whole(page_with(bench, "Line 50"))
     bench.command("View: Reset View Locations")
-    assert "Three ways" in bench.chat().last
+    bench.page.locator(".part.auxiliarybar", has_text="aish").wait_for(state="hidden")
+    last = re.findall(r"Line (\d+) of", bench.chat().last)[-1]
+    chat = page_with(bench, f"Line {int(last) + 20}")
+    stop(chat)
+    chat.ended()
+    assert whole(chat)
+
+
+def test_a_reply_that_ends_while_no_page_shows_it_is_all_there(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
+    chat.ask("a tale", waits=False)
+    chat.exchanges.last.locator(".markdown", has_text="Line 3").wait_for()
+    bench.page.keyboard.press("Control+Shift+e")
+    bench.until("it is hidden", lambda: not pages(bench))
+    bench.until("its end", lambda: f"Line {TALE} of" in str(place.sessions()))
+    chat = bench.chat()
+    chat.exchanges.last.locator(".markdown", has_text=f"Line {TALE} ").wait_for()
+    chat.ended()
+    assert whole(chat)
+    assert not bench.page.locator(".notification-toast", has_text="rror").count()
 
 
 def test_at_twice_the_size_the_chat_has_most_of_the_height(bench: Workbench, chat: Chat) -> None:

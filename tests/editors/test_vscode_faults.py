@@ -169,17 +169,40 @@ def test_a_reply_asks_nothing_of_the_net_and_runs_nothing(
             assert not [one for one in requests if one.startswith(url)]
 
 
-def test_a_megabyte_on_one_line_freezes_nothing(place: Place, tmp_path: Path, vsix: Path) -> None:
-    text = hashlib.shake_256(b"much").hexdigest(1 << 19)
-    with served(Says(text)) as model:
-        use(place, model)
+#: Replies of which there is too much, each with how it ends; of the names one is a file's.
+MUCH = {
+    "a line": (hashlib.shake_256(b"much").hexdigest(1 << 19) + " end", "end"),
+    "levels of a list": (
+        "\n".join(f"{'  ' * level}- level {level}" for level in range(201)),
+        "level 200",
+    ),
+    "levels of quotations": ("> " * 200 + "deep", "deep"),
+    "columns": (f"|{' x |' * 500}\n|{'-|' * 500}\n|{' y |' * 499} end |", "end"),
+    "a fence": ("```py\n" + "x = 1\n" * 20_000 + "end = 1\n", "end = 1"),
+    "names": (" ".join(f"src/{at}.py" for at in range(10_000)) + " main.py", "main.py"),
+}
+
+
+def test_a_reply_of_too_much_is_all_there_and_freezes_nothing(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    model = Says("")
+    with served(model) as url:
+        use(place, url)
+        with place.config.open("a") as config:
+            config.write('[suggestions]\nrepetition_guard = "off"\n')
         with opened(place, tmp_path / "profile", vsix) as bench:
-            chat = bench.chat()
-            chat.ask("Much.")
-            shown = str(chat.exchanges.last.locator(".markdown").first.text_content())
-            assert shown[:1000] == text[:1000]
-            chat.ask(":help")
-            assert ":undo" in chat.last
+            for what, (model.text, end) in MUCH.items():
+                chat = bench.new_chat()
+                chat.ask(f"Much, as {what}.")
+                shown = str(chat.exchanges.last.locator(".markdown").first.text_content())
+                assert shown.rstrip("\n").endswith(end), what
+                chat.ask(":help")
+                assert ":undo" in chat.last, what
+                wide = "document.documentElement.scrollWidth > innerWidth"
+                assert not chat.frame.evaluate(wide), what
+                if what == "names":
+                    chat.frame.locator("a.file", has_text="main.py").wait_for()
 
 
 def test_a_server_that_is_killed_is_started_again_with_the_conversation(

@@ -244,12 +244,12 @@ def title(view: str, name: str) -> Step:
     return press
 
 
-def menu(name: str) -> Step:
+def menu(name: str, **how: Any) -> Step:
     """Press an item of the menu that is open."""
 
     def press(day: Day) -> None:
         item = day.page.get_by_role("menuitem").filter(has=day.page.get_by_text(name, exact=True))
-        item.hover()
+        item.hover(**how)
         day.page.keyboard.press("Enter")
 
     return press
@@ -261,15 +261,16 @@ def row(text: str, action: str) -> Step:
     def is_pressed(day: Day) -> bool:
         found = day.page.locator(".part.panel .monaco-list-row", has_text=text).first
         icon = found.locator(f'.action-label[aria-label="{action}"]')
-        # The rows move while the tree is drawn anew.
+        # The rows move while the tree is drawn anew, and have their icons a little later.
         with suppress(playwright.TimeoutError):
             found.hover(timeout=3000)
             if icon.count():
                 icon.first.click(timeout=3000)
             else:
                 found.click(button="right", timeout=3000)
-                menu(action)(day)
+                menu(action, timeout=3000)(day)
             return True
+        day.page.keyboard.press("Escape")
         return False
 
     return is_true(f"{action} beside {text}", is_pressed)
