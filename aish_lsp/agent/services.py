@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import re
 from contextlib import suppress
+from dataclasses import field
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -69,35 +71,26 @@ def _no_tools(session: Any) -> Toolbox:
     return Toolbox((), lambda: session.workspace.config.tools, nobody)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Services:
     """The shared parts. Each is opened, probed or imported when it is first used."""
 
-    def __init__(
-        self,
-        ask_user: AskUser = nobody,
-        environ: Mapping[str, str] = os.environ,
-        open_text: OpenText = nobody,
-        choose: Choose = nobody,
-        *,
-        edit_open: EditOpen = not_open,
-        buffers: Buffers | None = None,
-        look_up: LookUp | None = None,
-        read_terminal: ReadTerminal = nobody,
-        tools_of: Callable[[Any], Toolbox] = _no_tools,
-        run_in_terminal: RunInTerminal = nobody,
-    ) -> None:
-        self.ask_user = ask_user
-        self.choose = choose
-        self.environ = environ
-        self.open_text = open_text
-        self.edit_open = edit_open
-        self.buffers: Buffers = buffers or NoBuffers()
-        self.look_up: LookUp = look_up or NoLookUp()
-        self.read_terminal = read_terminal
-        self.tools_of = tools_of
-        self.run_in_terminal = run_in_terminal
-        #: A front end with settings sets it.
-        self.settled: Settled = nobody
+    ask_user: AskUser = nobody
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    open_text: OpenText = nobody
+    choose: Choose = nobody
+    _: dataclasses.KW_ONLY
+    edit_open: EditOpen = not_open
+    buffers: Buffers = field(default_factory=NoBuffers)
+    look_up: LookUp = field(default_factory=NoLookUp)
+    read_terminal: ReadTerminal = nobody
+    tools_of: Callable[[Any], Toolbox] = _no_tools
+    run_in_terminal: RunInTerminal = nobody
+    #: A front end with settings sets it.
+    settled: Settled = nobody
+
+    def __post_init__(self) -> None:
+        """Begin without anything that was learned or opened."""
         self._saving: asyncio.Task[None] | None = None
         self._login: asyncio.Task[dict[str, str]] | None = None
         # By protocol, endpoint and model.
