@@ -108,7 +108,7 @@ class HttpClient:
                     yield text
                 return
             if not is_stream and kind not in {"text/event-stream", "text/plain", ""}:
-                raise await _unexpected(url, response, "a stream of events", await content.rest())
+                raise _unexpected(url, response, "a stream of events", await content.rest())
             repaired = httpx.Response(200, headers=_SSE_HEADERS, content=content)
             repaired.encoding = "utf-8-sig"
             async with aclosing(EventSource(repaired).aiter_sse()) as events:
@@ -142,9 +142,7 @@ class HttpClient:
                 try:
                     return json.loads(content)
                 except (ValueError, RecursionError):
-                    raise await _unexpected(
-                        url, response, "JSON", content[:REFUSAL_LIMIT]
-                    ) from None
+                    raise _unexpected(url, response, "JSON", content[:REFUSAL_LIMIT]) from None
         except TimeoutError:
             msg = f"{origin(url)} did not answer within {timeout_s:g} s."
             raise BackendUnavailable(msg) from None
@@ -335,12 +333,8 @@ async def _refusal(url: str, response: httpx.Response, headers: Mapping[str, str
     return refusal(url, response.status_code, response.headers, body, redactor(headers))
 
 
-async def _unexpected(
-    url: str, response: httpx.Response, wanted: str, body: bytes | None = None
-) -> BackendUnavailable:
+def _unexpected(url: str, response: httpx.Response, wanted: str, body: bytes) -> BackendUnavailable:
     """Return the error for a 2xx response that is not what was ``wanted``."""
-    if body is None:
-        body = await _read(response, REFUSAL_LIMIT)
     start = redactor(response.request.headers)(quoted(body))
     return BackendUnavailable(
         f"{without_secrets(url)} answered with {start or 'nothing'} and not with {wanted}. "
