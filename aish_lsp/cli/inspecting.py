@@ -133,7 +133,7 @@ async def _project(arguments: argparse.Namespace) -> int:
         listed = await FolderScan(workspace_folder(arguments), limit=None).listing()
         if listed.truncated:
             terminal.tell(f"not all files are listed: {listed.reason}")
-        names = listed.known.names
+        names = listed.names
         return write_result(
             arguments, {"files": names}, "\n".join(map(quoted_path, names)), indent=None
         )

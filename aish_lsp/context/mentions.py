@@ -19,7 +19,6 @@ from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import is_seen
-from aish_lsp.project.known import FOLDED
 
 #: Not within an address (``me@host``), though emphasis may precede it (``_@a.py_``).
 _AT: Final = r"(?<![A-Za-z0-9@\\])(?<![A-Za-z0-9]_)[@\uff20]"
@@ -295,7 +294,7 @@ def _ranked(typed: str, names: Iterable[str]) -> Iterator[tuple[int, int, str]]:
     folder = typed[: typed.rfind("/") + 1]
     folders: set[str] = set()
     for name in names:
-        if name.endswith((FOLDED, "/")) or not is_seen(name):
+        if name.endswith("/") or not is_seen(name):
             continue
         depth = name.count("/")
         composed = _composed(name)

@@ -11,11 +11,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import filterfalse
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from aish_lsp.project.files import (
     ASKED_AT_ONCE,
@@ -28,7 +26,6 @@ from aish_lsp.project.files import (
     list_again,
 )
 from aish_lsp.project.git import GitUnavailable, ProjectGit
-from aish_lsp.project.known import KnownFiles
 
 #: Called when a scan begins, with the scan and the task that runs it.
 ScanListener: TypeAlias = Callable[[FolderScan, "asyncio.Task[FileListing]"], None]
@@ -47,13 +44,6 @@ _AGE_FACTOR = 20
 _LEAST_AGE = 10.0
 
 
-class _LastLook(NamedTuple):
-    """What the last look at a folder found: its time, and the names there that were not known."""
-
-    changed: int
-    unknown: AbstractSet[str]
-
-
 #: A file's time, size and inode: one of them differs after a change. None if there is no file.
 _Trace: TypeAlias = tuple[int, int, int] | None
 
@@ -69,7 +59,7 @@ class CurrentFiles:
 
     def __init__(self, root: Path) -> None:
         self.watched = False
-        self.listing = FileListing(KnownFiles())
+        self.listing = FileListing()
         self._root = root
         self._doubtful = True
         self._given_up = False
@@ -80,7 +70,8 @@ class CurrentFiles:
         self._begun = 0
         self._scanned_at = 0.0
         self._took = 0.0
-        self._shown: dict[str, _LastLook | None] = {}
+        #: When each folder that is shown was last changed, as of the last look at it.
+        self._shown: dict[str, int | None] = {}
         self._listeners: list[ScanListener] = []
         self.lock = asyncio.Lock()
 
@@ -142,14 +133,13 @@ class CurrentFiles:
 
     async def left_out(self, paths: Iterable[str]) -> set[str]:
         """Return those of ``paths``, all of which exist, that are not files of the project."""
-        files = self.listing.known
-        unknown = [path for path in paths if path not in files]
+        unknown = [path for path in paths if path not in self.listing]
         if not unknown:
             return set()
         git = self._git()
         left_out = await in_thread(lambda: self._left_out(git, unknown), git.end)
         # A new file may not have been reported yet.
-        self.changed(set(filterfalse(files.is_folded, unknown)) - left_out)
+        self.changed(set(unknown) - left_out)
         return left_out
 
     async def ignores(self, name: str) -> bool:
@@ -192,13 +182,11 @@ class CurrentFiles:
         """
         if self._look() != self._traces or (not self.watched and self._is_old()):
             return None
-        files = self.listing.known
+        files = self.listing
         places = {_place_of(name) for name in (*names, *self._came_or_went())}
         came = set()
         for folder in places - {""}:
-            if files.is_folded(folder):
-                came.add(files.folder_of(folder))
-            elif not os.path.lexists(self._root / folder):
+            if not os.path.lexists(self._root / folder):
                 files.remove(folder)
             elif folder not in files or os.path.isdir(self._root / folder):  # noqa: PTH112 - Path's raises
                 came.add(folder)
@@ -208,17 +196,16 @@ class CurrentFiles:
 
     def _ask(self, git: ProjectGit, places: set[str]) -> bool:
         """Replace what is known at ``places`` with what git lists; return whether it was asked."""
-        files = self.listing.known
-        if self.listing.way == "walk" or files.unnamed or len(places) > ASKED_AT_ONCE:
+        if self.listing.way == "walk" or len(places) > ASKED_AT_ONCE:
             return False
         try:
             names = list_again(self._root, git, sorted(places))
         except GitUnavailable:
             return False
         for folder in places:
-            files.remove(folder)
-        files.extend(names)
-        files.sort()
+            self.listing.remove(folder)
+        self.listing.names += names
+        self.listing.names.sort()
         return True
 
     def _left_out(self, git: ProjectGit, paths: Sequence[str]) -> set[str]:
@@ -236,22 +223,13 @@ class CurrentFiles:
     def _came_or_went(self) -> Iterator[str]:
         """Yield the names in shown folders that are on disk but not known, or the reverse."""
         for prefix, before in self._shown.items():
-            folder = self._root / prefix
             with suppress(OSError):
-                changed = folder.stat().st_mtime_ns
-                if before is not None and changed == before.changed:
-                    continue
-                names = self.listing.known.names_in(prefix)
-                on_disk = {name for name in os.listdir(folder) if name != ".git"}  # noqa: PTH208 - names alone
-                new = unknown = on_disk - names
-                self._shown[prefix] = _LastLook(changed, unknown)
-                if len(unknown) > ASKED_AT_ONCE:
-                    # Most of so many are ignored, and asking about all of them takes a scan.
-                    if before is not None:
-                        new = unknown - before.unknown
-                    elif changed < self._begun:
-                        new = set()
-                yield from (prefix + name for name in (names - on_disk) | new)
+                changed = (self._root / prefix).stat().st_mtime_ns
+                self._shown[prefix] = changed
+                # What has not changed since the scan is as the scan found it.
+                if changed != before and (before is not None or changed >= self._begun):
+                    on_disk = set(os.listdir(self._root / prefix)) - {".git"}  # noqa: PTH208 - names alone
+                    yield from (prefix + name for name in on_disk ^ self.listing.names_in(prefix))
 
     def _is_old(self) -> bool:
         """Return whether the list needs a new scan, if nobody reports changes."""

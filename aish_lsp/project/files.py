@@ -10,8 +10,10 @@ import fnmatch
 import os
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
@@ -19,10 +21,9 @@ from typing import Literal, TypeAlias, TypeVar
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.opening import read_regular
 from aish_lsp.project.git import GitUnavailable, ProjectGit
-from aish_lsp.project.known import KnownFiles
 
-#: Names that are kept; if there are more, those in deep folders are only counted.
-FILE_LIMIT = 200_000
+#: Names that are kept; a scan ends when it has found more.
+FILE_LIMIT = 500_000
 #: Seconds that git may take, and then again a walk.
 TIME_LIMIT = 60.0
 #: Places that git is asked about at once; it compares each file with each of them.
@@ -41,7 +42,8 @@ class FileListing:
     """What a scan found.
 
     Attributes:
-        known: the files. Bytes of a name that are not UTF-8 are decoded as ``os.fsdecode`` does.
+        names: the files, sorted, relative to the root and ``/``-separated; one that ends in ``/``
+            is another repository. Bytes that are not UTF-8 are decoded as ``os.fsdecode`` does.
         truncated: whether the scan ended before it had seen everything.
         reason: why it ended early, or why there are no files.
         way: how the files were found.
@@ -49,12 +51,34 @@ class FileListing:
         recent: names that the last commits changed, the latest first.
     """
 
-    known: KnownFiles
+    names: list[str] = field(default_factory=list)
     truncated: bool = False
     reason: str = ""
     way: Way = "walk"
     deciding: tuple[Path, ...] = ()
     recent: tuple[str, ...] = ()
+
+    def __contains__(self, name: str) -> bool:
+        at = bisect_left(self.names, name)
+        return at < len(self.names) and self.names[at] == name
+
+    def names_in(self, prefix: str) -> set[str]:
+        """Return the names of the files and folders directly in a folder; ``prefix`` ends in /."""
+        low = bisect_left(self.names, prefix)
+        high = bisect_left(self.names, behind(prefix[:-1]), low) if prefix else None
+        return {name[len(prefix) :].partition("/")[0] for name in self.names[low:high]}
+
+    def remove(self, place: str) -> None:
+        """Drop the file ``place``, and everything in a folder of that name."""
+        low = bisect_left(self.names, f"{place}/")
+        del self.names[low : bisect_left(self.names, behind(place), low)]
+        if place in self:
+            del self.names[bisect_left(self.names, place)]
+
+
+def behind(folder: str) -> str:
+    """Return what sorts right after all names in ``folder``: the character after ``/`` is 0."""
+    return f"{folder}0"
 
 
 async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
@@ -73,7 +97,7 @@ class FolderScan:
 
     Args:
         root: the folder.
-        limit: how many names are kept; None for all.
+        limit: how many names are kept; the scan ends when it has found more. None for all.
 
     Attributes:
         found: how many files have been found so far.
@@ -85,7 +109,7 @@ class FolderScan:
         self.stopped = False
         self._root = root
         self._limit = limit
-        self._late = False
+        self._late = self._full = False
         self._git: ProjectGit | None = None
 
     async def listing(self) -> FileListing:
@@ -108,12 +132,15 @@ class FolderScan:
             os.scandir(self._root).close()
         except OSError as error:
             reason = f"The folder {self._root} cannot be read: {error.strerror}."
-            return FileListing(KnownFiles(), reason=reason)
+            return FileListing(reason=reason)
         listing = self._by_git("git") or self._by_git("given") or self._by_walk()
         if self.stopped:
             listing.truncated, listing.reason = True, "The scan was stopped."
         elif self._late:
             reason = f"The folder could not be listed within {TIME_LIMIT:g} seconds."
+            listing.truncated, listing.reason = True, reason
+        elif self._full:
+            reason = f"The folder has more than {self._limit:,} files: the others are left out."
             listing.truncated, listing.reason = True, reason
         return listing
 
@@ -127,7 +154,7 @@ class FolderScan:
         git = self._git = ProjectGit(self._root, given=way == "given")
         if self.stopped:
             git.end()
-        listing = FileListing(KnownFiles(self._limit), way=way)
+        listing = FileListing(way=way)
         try:
             with git.at_work(TIME_LIMIT):
                 self._take(git, listing)
@@ -135,40 +162,45 @@ class FolderScan:
             return None
         finally:
             self._late = git.late
-        listing.known.sort()
-        return listing if listing.known.total else None
+        listing.names.sort()  # in place: copying would block the other threads for longer
+        return listing if listing.names else None
 
     def _take(self, git: ProjectGit, listing: FileListing) -> None:
         others = git.others()  # started first: the slowest
         if listing.way == "git":
             tracked, gone = git.tracked(), git.gone()
             recent, deciding = git.recent(), git.deciding()
-            self._extend(listing.known, tracked)
+            self._extend(listing.names, tracked)
             listing.deciding = tuple(deciding)
             with suppress(GitUnavailable):
                 names = islice(chain.from_iterable(recent), _RECENT_LIMIT)
                 listing.recent = tuple(dict.fromkeys(names))
             absent = {name for names in gone for name in names}
             if absent:
-                listing.known.drop(absent)
-        self._extend(listing.known, others)
+                known = listing.names
+                listing.names = [one for one in known if one.removesuffix("/") not in absent]
+        self._extend(listing.names, others)
 
     def _by_walk(self) -> FileListing:
-        listing = FileListing(KnownFiles(self._limit))
+        listing = FileListing()
         end = time.monotonic() + TIME_LIMIT
         self._late = False
         for names in walk(self._root):
-            self._extend(listing.known, [names])
+            self._extend(listing.names, [names])
             self._late = time.monotonic() > end
-            if self.stopped or self._late:
+            if self.stopped or self._late or self._full:
                 break
-        listing.known.sort()
+        listing.names.sort()
         return listing
 
-    def _extend(self, known: KnownFiles, pieces: Iterable[list[str]]) -> None:
+    def _extend(self, known: list[str], pieces: Iterable[list[str]]) -> None:
         for names in pieces:
-            known.extend(names)
+            known += names
             self.found += len(names)
+            if self._limit is not None and len(known) > self._limit:
+                self._full = True
+                del known[self._limit :]
+                break
 
 
 def list_again(root: Path, git: ProjectGit, places: Sequence[str]) -> list[str]:

@@ -132,13 +132,13 @@ class ProjectPicture:
             listing = files.listing
             drawn = await asyncio.to_thread(
                 tree,
-                listing.known,
+                listing.names,
                 depth=shape.depth,
                 max_chars=shape.max_chars,
                 recent=files.recent,
             )
             truncated = listing.truncated or not drawn.whole
-            self.block = ProjectBlock(drawn.text, listing.known.total, truncated)
+            self.block = ProjectBlock(drawn.text, len(listing.names), truncated)
         files.watch_over(drawn.opened)
         self._drawn = shape
 
@@ -180,15 +180,12 @@ class FileNames:
         return await files.left_out(paths)
 
     async def names(self) -> Sequence[str]:
-        """Return the current names of the project's files, sorted.
-
-        A folder with too many files is represented by one name, which ends in ``FOLDED``.
-        """
+        """Return the current names of the project's files, sorted."""
         files = self._picture.files
         if files is None:
             return ()
         await self._refresh()
-        return files.listing.known.names
+        return files.listing.names
 
     async def ignores(self, path: str) -> bool:
         """Return whether a new file with this relative path would be ignored."""
@@ -204,11 +201,11 @@ class FileNames:
         files = self._picture.files
         if files is None:
             return ()
-        is_known = bool(files.listing.known.names)
+        is_known = bool(files.listing.names)
         if not is_known or time.monotonic() - self._looked_at > _FRESH:
             self._looked_at = time.monotonic()
             await self._refresh(0.0 if is_known else _FIRST_LIST)
-        return files.listing.known.names
+        return files.listing.names
 
     async def _refresh(self, patience: float | None = None) -> None:
         # Refreshing only the list would hide new and deleted files from the picture.

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.text import quoted_path
-from aish_lsp.project.known import FOLDED, KnownFiles, behind
+from aish_lsp.project.files import behind
 
 #: A folder below the root that has more entries stays closed: its count says more than its names.
 LONGEST = 60
@@ -60,19 +60,19 @@ class _File:
 class _Folder:
     """A folder: the names from ``low`` up to ``high``, which begin with ``prefix``."""
 
-    def __init__(self, known: KnownFiles, prefix: str, low: int, high: int) -> None:
+    def __init__(self, names: Sequence[str], prefix: str, low: int, high: int) -> None:
         self.prefix = prefix
         self.level = prefix.count("/")
         self.name = prefix.rstrip("/").rpartition("/")[2]
-        self.total = known.count(low, high) if prefix else known.total
-        self._known = known
+        self.total = high - low
+        self._names = names
         self._low = low
         self._high = high
 
     @cached_property
     def rank(self) -> FileRank:
         """Its place among the entries of the folder it is in."""
-        return folder_rank(self.name, self._known.names, self._low, self._high)
+        return folder_rank(self.name, self._names, self._low, self._high)
 
     @cached_property
     def entries(self) -> list[_Folder | _File]:
@@ -80,14 +80,14 @@ class _Folder:
         return _in_order(islice(self._entries(), _ROOT_LIMIT))
 
     def _entries(self) -> Iterator[_Folder | _File]:
-        names, start = self._known.names, len(self.prefix)
+        names, start = self._names, len(self.prefix)
         at = self._low
         while at < self._high:
             name = names[at]
             slash = name.find("/", start)
             if 0 <= slash < len(name) - 1:
                 end = bisect_left(names, behind(name[:slash]), at, self._high)
-                yield _Folder(self._known, name[: slash + 1], at, end)
+                yield _Folder(names, name[: slash + 1], at, end)
                 at = end
             else:
                 rank = file_rank(name[start:]) if slash < 0 else FileRank.SIDE_FOLDER
@@ -125,11 +125,10 @@ class _Folder:
     def cost(self, room: int) -> int | None:
         """Return the number of characters that opening it adds; None if it stays closed.
 
-        It does if they are more than ``room``, if it has many entries, and if its contents are not
-        known or say nothing.
+        It does if they are more than ``room``, if it has many entries, and if its contents say
+        nothing.
         """
-        is_mark = self._known.names[self._low] == self.prefix + FOLDED
-        if is_mark or self.rank is FileRank.STRANGERS:
+        if self.rank is FileRank.STRANGERS:
             return None
         cost = len(_opened(self)) - len(_line(self))
         indent = 2 * (self.level + 1)
@@ -152,19 +151,17 @@ class Tree(NamedTuple):
     opened: Collection[str]
 
 
-def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[str] = ()) -> Tree:
-    """Return the tree of the known files, at most ``depth`` folders deep.
+def tree(names: Sequence[str], *, depth: int, max_chars: int, recent: Collection[str] = ()) -> Tree:
+    """Return the tree of these files, whose names are sorted, at most ``depth`` folders deep.
 
     ``recent`` are the names of recently changed files. The text has at most ``max_chars``
     characters, and is the same for the same files.
     """
-    if not known.total:
-        return Tree("", True, ("",))
-    if depth < 1:
-        return Tree("", False, ())
-    top = _Folder(known, "", 0, len(known.names))
+    if not names or depth < 1:
+        return Tree("", not names, () if names else ("",))
+    top = _Folder(names, "", 0, len(names))
     rest = ""
-    if top.named < known.total or _length([_TOP, *top.lines]) > max_chars:
+    if top.named < top.total or _length([_TOP, *top.lines]) > max_chars:
         # Half of the room is left for the contents of its folders.
         has_folders = any(isinstance(entry, _Folder) for entry in top.entries)
         rest = top.shorten(max_chars // 2 if has_folders else max_chars) or top.shorten(max_chars)

@@ -22,7 +22,6 @@ from aish_lsp.foundation.opening import (
 )
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import count_of, one_line, quoted_path, shown_path, with_line_feeds
-from aish_lsp.project.known import FOLDED
 from aish_lsp.tools import (
     NOTHING_FOUND,
     OUTPUTS,
@@ -96,9 +95,7 @@ class Looking:
             text = await self._workplace.open_text(target.path)
             if text is not None:
                 return Seen(target, text, is_open=True)
-            all_names = await self._workplace.files.names()
-            names = [name for name in all_names if not name.endswith(FOLDED)]
-            nearest = nearest_names(target.name, names)
+            nearest = nearest_names(target.name, list(await self._workplace.files.names()))
             raise NotFound(f"There is no file {shown_path(named)}.{nearest}") from error
         except OSError as error:
             raise refusal(error, shown_path(named)) from error
@@ -294,9 +291,7 @@ class Looking:
         if prefix.startswith(OUTPUTS):
             return [f"{prefix}{path.name}" for path in place.path.glob("*.txt")]
         names = await self._workplace.files.names()
-        return [
-            name for name in names if name.startswith(prefix) and not name.endswith((FOLDED, "/"))
-        ]
+        return [name for name in names if name.startswith(prefix) and not name.endswith("/")]
 
 
 def _digest(text: str) -> str:
@@ -351,7 +346,7 @@ def _rows(names: Sequence[str], depth: int) -> list[tuple[str, int]]:
         rows: Counter[str] = Counter()
         for name in names:
             parts = name.split("/")
-            if len(parts) <= depth and not name.endswith((FOLDED, "/")):
+            if len(parts) <= depth and not name.endswith("/"):
                 rows[name] += 1
             else:
                 rows["/".join(parts[: min(depth, len(parts) - 1)]) + "/"] += 1

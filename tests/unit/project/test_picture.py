@@ -16,7 +16,6 @@ from aish_lsp.config.schema import ProjectSettings
 from aish_lsp.project import current
 from aish_lsp.project import picture as picture_module
 from aish_lsp.project.files import FileListing, FolderScan
-from aish_lsp.project.known import KnownFiles
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.project.tree import Tree, tree
 
@@ -181,12 +180,12 @@ async def test_a_list_is_not_changed_while_it_is_drawn(
     git(root, "add", ".")
     begun, goes_on = threading.Event(), threading.Event()
 
-    def slow(known: KnownFiles, **options: Any) -> Tree:
-        before = list(known.names)
+    def slow(names: list[str], **options: Any) -> Tree:
+        before = list(names)
         begun.set()
         goes_on.wait(10)
-        assert known.names == before
-        return tree(known, **options)
+        assert names == before
+        return tree(names, **options)
 
     assert picture.files is not None
     await picture.files.update()

@@ -7,15 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.text import quoted_path
-from aish_lsp.project.known import KnownFiles
 from aish_lsp.project.tree import tree
 
 
 def grown(files: Iterable[str], depth: int = 4, max_chars: int = 4000) -> tuple[str, bool]:
-    known = KnownFiles()
-    known.extend(list(files))
-    known.sort()
-    return tree(known, depth=depth, max_chars=max_chars)[:2]
+    return tree(sorted(files), depth=depth, max_chars=max_chars)[:2]
 
 
 def drawn(*files: str, depth: int = 4, max_chars: int = 4000) -> str:
