@@ -34,6 +34,8 @@ export function registerParticipant(
           { prompt: request.prompt, session, ...workspace },
           (event) => {
             if (event.kind === "text") stream.markdown(isolated(fences.take(event.delta)));
+            else if (event.kind === "command")
+              stream.markdown(isolated(fences.suggest(event.command)));
             else if (event.kind === "notice") stream.progress(event.message);
           },
           token,

@@ -64,6 +64,25 @@ test("what is typed into a chat that is gone moves on", async () => {
   assert.equal(input.value, "for one");
 });
 
+test("what is typed into a chat goes along to the session that takes its place, in sight or not", async () => {
+  const input = await box();
+  show("two", "hidden", "two");
+  type(input, "for two");
+  show("hidden", "hidden", "two");
+  type(input, "for hidden");
+  show("two", "hidden", "two");
+  for (const name of ["hidden", "two"]) {
+    const data: ToWebview = { kind: "renamed", from: name, to: `${name}, anew` };
+    window.dispatchEvent(new window.MessageEvent("message", { data }));
+  }
+  assert.equal(input.value, "for two");
+  show("two, anew", "hidden, anew", "two, anew");
+  assert.equal(input.value, "for two");
+  show("hidden, anew", "hidden, anew", "two, anew");
+  assert.equal(input.value, "for hidden");
+  type(input, "");
+});
+
 function key(on: Element | null, name: string): void {
   on?.dispatchEvent(new window.KeyboardEvent("keydown", { key: name, bubbles: true }));
 }

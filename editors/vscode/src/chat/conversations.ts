@@ -20,6 +20,8 @@ interface KeptTab {
 export interface Face {
   /** Tell something of the conversation in sight. */
   send: (message: ToWebview) => void;
+  /** A conversation goes on in another session. */
+  renamed: (from: string, to: string) => void;
   /** Something of a conversation has changed: its title, what it does. */
   changed: (conversation: Conversation) => void;
   /** Another conversation is in sight. */
@@ -268,7 +270,9 @@ export class Conversations {
         if (kindOf(error) !== "notFound") throw error;
         // Nothing was written of it yet: what is asked in it goes to a new session.
         const fresh = { show: false, ...folderOf(conversation) };
+        const from = conversation.session;
         conversation.session = (await server.execute("aish.session.new", fresh)).id;
+        this.face.renamed(from, conversation.session);
       }
     }
     const next = this.active ?? this.all.at(-1);

@@ -58,6 +58,8 @@ export type ToWebview =
   | { kind: "focus" }
   /** What was typed on another page of the chat. */
   | { kind: "draft"; session: string; text: string }
+  /** A chat goes on in another session. */
+  | { kind: "renamed"; from: string; to: string }
   | { kind: "problem"; message: string; action: string };
 
 export type FromWebview =

@@ -64,6 +64,13 @@ export class Surfaces
     for (const surface of this.all) surface.send(message);
   }
 
+  /** Take what was typed for a session to the one that takes its place. */
+  rename(from: string, to: string): void {
+    this.drafts.set(to, this.drafts.get(from) ?? "");
+    this.drafts.delete(from);
+    this.send({ kind: "renamed", from, to });
+  }
+
   /** Send what belongs where the user is, now or once there is a page. */
   sendToLatest(message: ToWebview): void {
     if (this.latest?.isReady) this.latest.send(message);

@@ -75,6 +75,7 @@ export class ChatView implements vscode.Disposable {
     this.terminals = new TerminalRuns(terminal);
     this.conversations = new Conversations(context, server, {
       send: (message) => this.surfaces.send(message),
+      renamed: (from, to) => this.surfaces.rename(from, to),
       changed: (conversation) => this.changed(conversation),
       activated: () => {
         this.show(this.surfaces);

@@ -210,9 +210,11 @@ export class Server implements vscode.Disposable {
     onProgress?: (message: string) => void,
   ): Promise<ServerCommands[Name]["result"]> {
     const workDoneToken = `aish ${++this.number}`;
-    const told = this.client.onProgress(WorkDoneProgress.type, workDoneToken, (value) => {
-      if (value.kind !== "end" && value.message) onProgress?.(value.message);
-    });
+    const told =
+      onProgress &&
+      this.client.onProgress(WorkDoneProgress.type, workDoneToken, (value) => {
+        if (value.kind !== "end" && value.message) onProgress(value.message);
+      });
     const given = { command, arguments: [argument] };
     const params = onProgress ? { ...given, workDoneToken } : given;
     const method = "workspace/executeCommand";
@@ -227,7 +229,7 @@ export class Server implements vscode.Disposable {
       }
       throw error;
     } finally {
-      told.dispose();
+      told?.dispose();
     }
   }
 

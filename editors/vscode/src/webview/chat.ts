@@ -122,6 +122,9 @@ class Chat {
       case "draft":
         this.takeDraft(message.session, message.text);
         break;
+      case "renamed":
+        this.rename(message);
+        break;
       case "focus":
         this.composer.focus();
         break;
@@ -287,6 +290,14 @@ class Chat {
   private takeDraft(session: string, draft: string): void {
     this.storeDraft(draft, session);
     if (session === this.session && this.composer.text !== draft) this.composer.text = draft;
+  }
+
+  /** Take what was typed for a session to the one that takes its place. */
+  private rename({ from, to }: { from: string; to: string }): void {
+    const draft = this.drafts.get(from) ?? "";
+    this.storeDraft("", from);
+    this.storeDraft(draft, to);
+    if (this.session === from) this.session = to;
   }
 
   /** Have what was typed into a chat that is gone, or before there was one, stay in sight. */
