@@ -2,7 +2,6 @@
 import * as vscode from "vscode";
 import type { Connectable, ConnectableModel, Connected } from "./protocol";
 import { keyIn, notAKey, type Keys } from "./server/keys";
-import { indexHost } from "./server/locate";
 import { isCancelled, messageOf, NotStarted, type Server } from "./server/client";
 import { visible } from "./text";
 
@@ -15,8 +14,8 @@ export interface ConnectParts {
   restart: () => Promise<void>;
   /** Whether the server is one that the extension has installed; else it is the user's. */
   isOwnServer: () => boolean;
-  /** Install such a server with an extra, and start it again. */
-  addToServer: (extra: string) => Promise<void>;
+  /** Install such a server with llama.cpp, and start it again; return false if the user does not want that. */
+  addEngine: () => Promise<boolean>;
   place: () => Place;
   /** Another model may answer now. */
   connected: () => Promise<void>;
@@ -298,7 +297,7 @@ async function getEngine(parts: ConnectParts, lacking: Connectable): Promise<voi
     void vscode.window.showWarningMessage(`aish: ${smallProblem}`);
     return;
   }
-  const [get, copy, site] = ["Get llama.cpp", "Copy the Command", "Open Ollama's Website"];
+  const [copy, site] = ["Copy the Command", "Open Ollama's Website"];
   if (!parts.isOwnServer()) {
     const answer = await vscode.window.showInformationMessage(
       `aish: A small model needs llama.cpp, or Ollama. The server here is one that you have installed: this command adds llama.cpp to it: ${smallCommand} Then choose a small model again.`,
@@ -308,17 +307,16 @@ async function getEngine(parts: ConnectParts, lacking: Connectable): Promise<voi
     if (answer === site) await vscode.env.openExternal(vscode.Uri.parse(OLLAMA));
     return;
   }
-  const answer = await vscode.window.showInformationMessage(
-    "A small model needs llama.cpp.",
-    {
-      modal: true,
-      detail: `It is added to the server that this extension has installed: ${ENGINE_SIZE} are fetched from ${await indexHost()}, and the server is started again. Then you choose a model.`,
-    },
-    get,
-  );
-  if (answer !== get) return;
-  await parts.addToServer("local");
-  await connectModel(parts, true);
+  if (await parts.addEngine()) await connectModel(parts, true);
+}
+
+/** Ask whether llama.cpp may be fetched: at first, and again for a new version of the extension. */
+export async function agreesToEngine(host: string): Promise<boolean> {
+  const get = "Get llama.cpp";
+  const detail = `It is added to the server that this extension has installed: ${ENGINE_SIZE} are fetched from ${host}.`;
+  const options = { modal: true, detail };
+  const told = "A small model needs llama.cpp.";
+  return (await vscode.window.showInformationMessage(told, options, get)) === get;
 }
 
 const OLLAMA = "https://ollama.com/download";

@@ -4,10 +4,11 @@ import * as vscode from "vscode";
 import type { Status } from "./chat/messages";
 import { ChatView, ELSEWHERE } from "./chat/view";
 import { registerCommands } from "./commands";
+import { agreesToEngine } from "./connect";
 import { registerLanguageModels } from "./language_models";
 import { registerParticipant } from "./participant";
 import { Keys } from "./server/keys";
-import { addExtra, CannotInstall, isOwn, locate, type Wanted } from "./server/locate";
+import { addEngine, CannotInstall, isOwn, locate, type Wanted } from "./server/locate";
 import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
 import { shim } from "./server/shim";
 import { StatusBar } from "./status_bar";
@@ -93,7 +94,7 @@ class Extension implements vscode.Disposable {
         server,
         restart: () => this.restart(),
         isOwnServer: () => isOwn(this.command, this.context.globalStorageUri.fsPath),
-        addToServer: (extra) => this.addToServer(extra),
+        addEngine: () => this.addEngine(),
         keys: this.keys,
         place,
         connected: () => this.chat.refreshStatus(),
@@ -191,10 +192,11 @@ class Extension implements vscode.Disposable {
     return vscode.workspace.getConfiguration("aish").get<string[]>("server.command", []);
   }
 
-  /** Install the extension's own server with an extra, and start that. */
-  private async addToServer(extra: string): Promise<void> {
-    await this.installing(true, (wanted) => addExtra(wanted, extra));
-    await this.restart();
+  /** Install the extension's own server with llama.cpp if the user agrees, and start that. */
+  private async addEngine(): Promise<boolean> {
+    const isAdded = await this.installing(true, addEngine);
+    if (isAdded) await this.restart();
+    return isAdded;
   }
 
   /** Do what may install the server, and show how far it is. */
@@ -213,6 +215,7 @@ class Extension implements vscode.Disposable {
       wheels: vscode.Uri.joinPath(this.context.extensionUri, "wheel").fsPath,
       storage: this.context.globalStorageUri.fsPath,
       usePath,
+      agreed: agreesToEngine,
     };
     // Only an installation takes so long that its progress is worth a notification.
     let told: vscode.Progress<{ message?: string }> | undefined;

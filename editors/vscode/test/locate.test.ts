@@ -4,10 +4,10 @@ import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import {
-  addExtra,
+  addEngine,
   CannotInstall,
   explained,
-  indexHost,
+  indexHosts,
   isOwn,
   locate,
   which,
@@ -42,6 +42,7 @@ function wanted(more: object = {}): Parameters<typeof locate>[0] {
     wheels: path.join(folder, "wheel"),
     storage: path.join(folder, "storage"),
     report: () => undefined,
+    agreed: () => Promise.resolve(true),
     usePath: true,
     ...more,
   };
@@ -145,8 +146,8 @@ test("a server with an extra takes the place of the one that runs, which stays, 
   const report = (message: string): number => said.push(message);
   const [before = ""] = await locate(wanted());
   assert.match(await fs.readFile(before, "utf8"), /whl\[tools\]\n$/);
-  await addExtra(wanted({ report }), "local");
-  await addExtra(wanted(), "local");
+  await addEngine(wanted({ report }));
+  await addEngine(wanted());
   const [after = ""] = await locate(wanted());
   assert.notEqual(after, before);
   assert.match(await fs.readFile(after, "utf8"), /whl\[tools,local\]\n$/);
@@ -170,14 +171,14 @@ test("an extra that is stopped, twice, or finds the disk full leaves the server 
     const report = (message: string): void => {
       if (message.startsWith("fetching")) stopping.abort();
     };
-    const stopped = addExtra(wanted({ signal: stopping.signal, report }), "local");
+    const stopped = addEngine(wanted({ signal: stopping.signal, report }));
     await assert.rejects(stopped, /was stopped/);
   }
   await program(
     "python3",
     PYTHON.replace("# FAULT", 'echo "[Errno 28] No space left" >&2; exit 1'),
   );
-  await assert.rejects(addExtra(wanted(), "local"), /disk is full/);
+  await assert.rejects(addEngine(wanted()), /disk is full/);
   assert.deepEqual(await environments(), kept);
   assert.deepEqual(await locate(wanted()), before);
 });
@@ -200,13 +201,68 @@ test("an environment is removed a day after another one has taken its place", as
   assert.deepEqual((await environments()).sort(), [aged, young].sort());
 });
 
-test("the host that packages come from is the one that pip or uv is told", async () => {
-  assert.equal(await indexHost({}), "pypi.org");
-  const list =
-    "global.extra-index-url='https://more.example/'\nglobal.index-url='https://a.example/simple'";
-  await program("python3", `#!/bin/sh\n[ "$2" = pip ] && echo "${list}"\nexit 0\n`);
-  assert.equal(await indexHost({}), "a.example");
-  await program("uv");
-  assert.equal(await indexHost({}), "pypi.org");
-  assert.equal(await indexHost({ UV_INDEX_URL: "https://b.example:1/simple" }), "b.example:1");
+test("an update asks before it fetches llama.cpp again, and does without it where that is not wanted", async () => {
+  await extension();
+  const asked: string[] = [];
+  const answer = (isYes: boolean): object => ({
+    agreed: (host: string) => Promise.resolve(asked.push(host) > 0 && isYes),
+  });
+  await locate(wanted(answer(false)));
+  assert.equal(await addEngine(wanted(answer(false))), false);
+  assert.equal((await environments()).length, 1);
+  assert.equal(await addEngine(wanted(answer(true))), true);
+  assert.equal(asked.length, 2);
+  await fs.writeFile(path.join(folder, "wheel", "aish_lsp-0.1.0-py3-none-any.whl"), "newer");
+  const [program = ""] = await locate(wanted(answer(false)));
+  assert.match(await fs.readFile(program, "utf8"), /whl\[tools\]\n$/);
+  await locate(wanted(answer(true)));
+  assert.deepEqual(asked, ["pypi.org", "pypi.org", "pypi.org"]);
+});
+
+test("a package that is fetched is told once its line is whole, whatever is in its name", async () => {
+  const fetching = `printf "  Downloading llama-cpp-pyt"; /bin/sleep 0.2; echo "hon-0.3.1.tar.gz (50.1 MB)"
+    echo "Downloading hf-xet (3.1MiB)" >&2; printf "Downloading a-1.0.whl (9.9 kB)"`;
+  await extension(fetching);
+  const said: string[] = [];
+  await locate(wanted({ report: (message: string) => said.push(message) }));
+  const told = said.filter((message) => message.startsWith("fetching")).sort();
+  assert.deepEqual(told, [
+    "fetching hf-xet (3.1 MB)",
+    "fetching llama-cpp-python (50.1 MB)",
+    "fetching xllamacpp (33.9 MB)",
+  ]);
+});
+
+/** A Python whose pip has these settings. */
+async function pip(...list: string[]): Promise<string> {
+  await program(
+    "python3",
+    `#!/bin/sh\n[ "$2" = pip ] && printf '%s' "${list.join("\n")}"\nexit 0\n`,
+  );
+  return await indexHosts();
+}
+
+test("the hosts that packages come from are all that pip is told, by what counts most", async () => {
+  assert.equal(await indexHosts(), "the package index that is set");
+  assert.equal(await pip(), "pypi.org");
+  const both = [
+    "global.index-url='https://a.example/simple'",
+    "install.index-url='https://b.example'",
+  ];
+  assert.equal(await pip(...both), "b.example");
+  assert.equal(await pip(":env:.index-url='https://me:key@c.example/s'", ...both), "c.example");
+  const more =
+    "global.extra-index-url='https://x.example/\\\\nhttps://y.example https://x.example/2'";
+  assert.equal(await pip(more), "pypi.org and x.example and y.example");
+  assert.equal(await pip("global.find-links='/opt/wheels'"), "pypi.org");
+  assert.equal(await pip("global.index-url='file:///opt/simple'"), "this machine");
+});
+
+test("the hosts that packages come from are those that uv would write down", async () => {
+  await pip("global.index-url='https://a.example/simple'");
+  const said = "--index-url https://d.example/x\n--extra-index-url https://k.example:1/s\n\n";
+  await program("uv", `#!/bin/sh\n[ "$2" = compile ] && read line || printf '%s' '${said}'\n`);
+  assert.equal(await indexHosts(), "d.example and k.example:1");
+  await program("uv", "#!/bin/sh\nexit 2\n");
+  assert.equal(await indexHosts(), "the package index that is set");
 });

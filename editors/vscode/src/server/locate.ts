@@ -33,6 +33,8 @@ export interface Wanted {
   wheels: string;
   /** Where it may write. */
   storage: string;
+  /** Ask whether llama.cpp may be fetched from a host, or several. */
+  agreed: (host: string) => Promise<boolean>;
   /** Tell the user what goes on. */
   report: (message: string) => void;
   signal?: AbortSignal;
@@ -49,10 +51,18 @@ export async function locate(wanted: Wanted): Promise<string[]> {
   if (onPath) return [onPath];
   const wheel = await ownWheel(wanted.wheels);
   const found = await installed(wanted.storage, wheel);
-  if (!found) return [await install(wanted, wheel, await extrasOf(wanted.storage))];
+  if (!found) return [await update(wanted, wheel)];
   // Another window may still run one of them, or remove it at this moment.
   await removeOthers(wanted.storage).catch(() => undefined);
   return [found];
+}
+
+/** Install the server with what it had; what is large is asked about anew. */
+async function update(wanted: Wanted, wheel: string): Promise<string> {
+  let extras = await extrasOf(wanted.storage);
+  if (extras.includes(ENGINE) && !(await wanted.agreed(await indexHosts(wanted.python))))
+    extras = extras.filter((one) => one !== ENGINE);
+  return await install(wanted, wheel, extras);
 }
 
 /** Return whether a command is that of the extension's own server. */
@@ -60,10 +70,18 @@ export function isOwn([program = ""]: readonly string[], storage: string): boole
   return path.dirname(path.dirname(path.dirname(program))) === path.resolve(storage);
 }
 
-/** Install the extension's server anew, with an extra; the one that runs meanwhile stays whole. */
-export async function addExtra(wanted: Wanted, extra: string): Promise<void> {
-  const extras = new Set([...(await extrasOf(wanted.storage)), extra]);
+/** The extra that fetches llama.cpp. */
+const ENGINE = "local";
+
+/**
+ * Install the extension's server anew, with llama.cpp, and return true; false if the user does not
+ * want that. The one that runs meanwhile stays whole.
+ */
+export async function addEngine(wanted: Wanted): Promise<boolean> {
+  if (!(await wanted.agreed(await indexHosts(wanted.python)))) return false;
+  const extras = new Set([...(await extrasOf(wanted.storage)), ENGINE]);
   await install(wanted, await ownWheel(wanted.wheels), [...extras]);
+  return true;
 }
 
 async function named([program = "", ...args]: readonly string[]): Promise<string[]> {
@@ -182,18 +200,12 @@ async function make(wanted: Wanted, folder: string, requirement: string): Promis
     report("installing the server");
     await tried(async () => {
       const running = run(program, words, options);
-      // What is small takes no time.
-      const tell = (said: string): void => {
-        for (const [, name, size] of said.matchAll(FETCHED))
-          report(`fetching ${name} (${size} MB)`);
-      };
-      running.child.stdout?.on("data", tell);
-      running.child.stderr?.on("data", tell);
+      running.child.stdout?.on("data", fetches(report));
+      running.child.stderr?.on("data", fetches(report));
       await running;
     });
   };
-  const uv = await which("uv");
-  const python = wanted.python || (await findPython());
+  const { uv, python } = await installer(wanted.python);
   if (uv) {
     report("making a Python environment with uv");
     const version = python ?? ">=3.11";
@@ -215,20 +227,65 @@ async function make(wanted: Wanted, folder: string, requirement: string): Promis
 }
 
 /** What pip and uv say of a package that they fetch. */
-const FETCHED = /^ *Downloading ([A-Za-z0-9_.]+?)(?:-\d\S*)? \(([\d.]+) ?Mi?B\)/gm;
+const FETCHED = /^ *Downloading ([\w.-]+?)(?:-\d\S*)? \(([\d.]+) ?Mi?B\)/;
 
-/** Return the host that packages are fetched from, as pip and uv are told. */
-export async function indexHost(environment = process.env): Promise<string> {
-  const uv = await which("uv");
-  const python = uv ? null : await findPython();
-  const told = python
-    ? await run(python, ["-m", "pip", "config", "list"], { timeout: 10_000 }).catch(() => null)
-    : null;
-  const named = uv
-    ? (environment["UV_DEFAULT_INDEX"] ?? environment["UV_INDEX_URL"])
-    : [...(told?.stdout ?? "").matchAll(/[.]index-url='([^']+)'/g)].at(-1)?.[1];
-  return (URL.canParse(named ?? "") && new URL(named ?? "").host) || "pypi.org";
+/** Return what tells of the packages that are fetched: their lines come in pieces. */
+function fetches(report: Wanted["report"]): (said: string) => void {
+  let rest = "";
+  return (said) => {
+    const lines = (rest + said).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      // What is small takes no time, and has no size here.
+      const [, name, size] = FETCHED.exec(line) ?? [];
+      if (name) report(`fetching ${name} (${size} MB)`);
+    }
+  };
 }
+
+/** Return what installs: uv if it is there, else a Python; each is null where there is none. */
+async function installer(set: string): Promise<{ uv: string | null; python: string | null }> {
+  return { uv: await which("uv"), python: set || (await findPython()) };
+}
+
+/** Return the hosts that packages are fetched from, as pip or uv says; the first one before the others. */
+export async function indexHosts(set = ""): Promise<string> {
+  const { uv, python } = await installer(set);
+  const urls = uv ? await indexesOfUv(uv) : await indexesOfPip(python);
+  if (!urls) return "the package index that is set";
+  const hosts = urls.map((url) => (URL.canParse(url) ? new URL(url).host : "")).filter(Boolean);
+  return [...new Set(hosts)].join(" and ") || "this machine";
+}
+
+const PYPI = "https://pypi.org/simple";
+
+async function indexesOfUv(uv: string): Promise<string[] | null> {
+  // What it would write at the head of a list of packages that has none.
+  const words = ["pip", "compile", "--quiet", "--no-header", "--offline", "--no-python-downloads"];
+  const asking = run(uv, [...words, "--emit-index-url", "--emit-find-links", "-"], QUICK);
+  asking.child.stdin?.end();
+  const said = await asking.catch(() => null);
+  return said && [...said.stdout.matchAll(/^--\S+ (\S+)/gm)].map(([, url = ""]) => url);
+}
+
+async function indexesOfPip(python: string | null): Promise<string[] | null> {
+  const asking = python && run(python, ["-m", "pip", "config", "list"], QUICK).catch(() => null);
+  const said = await asking;
+  if (!said) return null;
+  const set = (name: string): string[] => {
+    // Later ones count more.
+    const values = ["global", "install", ":env:"].map((place) => {
+      const line = new RegExp(`^${place}\\.${name}=(['"])(.*)\\1$`, "m").exec(said.stdout);
+      return line?.[2]?.split(/\s|\\n/);
+    });
+    return values.findLast(Boolean) ?? [];
+  };
+  const [index = PYPI] = set("index-url");
+  return [index, ...set("extra-index-url"), ...set("find-links")];
+}
+
+/** For what answers at once. */
+const QUICK = { timeout: 10_000 };
 
 /** Return the first Python that is new enough; null where there is none. */
 async function findPython(): Promise<string | null> {
@@ -243,9 +300,7 @@ async function findPython(): Promise<string | null> {
     const found = await which(name);
     if (!found) continue;
     try {
-      await run(found, ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"], {
-        timeout: 10_000,
-      });
+      await run(found, ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"], QUICK);
       return found;
     } catch {
       // Too old, or it does not run.
