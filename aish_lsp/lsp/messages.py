@@ -2,13 +2,6 @@
 
 The outbox holds what waits to be sent to a client, which may be slow or may have stopped reading.
 The ``stream`` module frames messages in a stream of bytes.
-
-Values that LSP's types let through although they do not fit their fields are refused here too:
-cattrs refuses what cannot become the type of a field, but lsprotocol passes on anything where one
-of several plain types is allowed, such as a progress token, and it takes any text for a URI. No
-handler sees a value that is refused here.
-
-A client may send any text as a URI, so each one is checked.
 """
 
 from __future__ import annotations
@@ -18,13 +11,10 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from types import NoneType
-from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin
+from typing import Any, TypeAlias
 
-import attrs
 from lsprotocol import types
 from pygls.exceptions import (
     JsonRpcException,
@@ -35,10 +25,9 @@ from pygls.exceptions import (
     JsonRpcRequestCancelled,
 )
 
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import camel_case
-from aish_lsp.foundation.text import accepted, shown, well_formed
-from aish_lsp.foundation.uris import is_uri
+from aish_lsp.foundation.text import well_formed
 from aish_lsp.lsp.stream import BadFrame
 
 logger = logging.getLogger(__name__)
@@ -196,69 +185,6 @@ class Outbox:
                 self._loop.call_soon_threadsafe(self._shrunk.set)
 
 
-_PLAIN: Final = frozenset({int, str, float, bool, NoneType})
-
-
-class Flaw(NamedTuple):
-    """A value of the wrong kind: its path, as on the wire, and what is wrong with it."""
-
-    path: str
-    what: str
-
-
-class _Field(NamedTuple):
-    name: str
-    #: The plain types that it may have; None if the converter checks its type.
-    kinds: tuple[type, ...] | None
-    type: Any
-    is_uri: bool
-
-
-def first_flaw(params: object) -> Flaw | None:
-    """Return the first value in ``params``, an object of lsprotocol's, that does not fit its field.
-
-    What LSP leaves open (settings, a diagnostic's data) may be anything.
-    """
-    return next(_flaws(params, ""), None)
-
-
-def _flaws(value: object, path: str) -> Iterator[Flaw]:
-    kind: Any = type(value)
-    if attrs.has(kind):
-        for field in _fields(kind):
-            inner = getattr(value, field.name)
-            name = f"{path}.{camel_case(field.name)}".lstrip(".")
-            if field.kinds is not None and type(inner) not in field.kinds:
-                yield Flaw(name, f"expected {accepted(field.type)}, found {shown(inner)}")
-            elif field.is_uri and isinstance(inner, str) and not is_uri(inner):
-                yield Flaw(name, f"expected a URI, found {shown(inner)}")
-            else:
-                yield from _flaws(inner, name)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for number, item in enumerate(value):
-            # Lists in lists are skipped: LSP has them only where any value is allowed.
-            if attrs.has(type(item)):
-                yield from _flaws(item, f"{path}[{number}]")
-
-
-@cache
-def _fields(kind: type) -> tuple[_Field, ...]:
-    return tuple(
-        _Field(field.name, _plain_kinds(field.type), field.type, _names_uri(field.name))
-        for field in attrs.fields(kind)
-    )
-
-
-def _plain_kinds(annotation: Any) -> tuple[type, ...] | None:
-    """Return the types of a union that has only plain ones."""
-    kinds = get_args(annotation) if get_origin(annotation) is Union else ()
-    return kinds if len(kinds) > 1 and _PLAIN.issuperset(kinds) else None
-
-
-def _names_uri(name: str) -> bool:
-    return name == "uri" or name.endswith("_uri")
-
-
 # Errors: of handlers, of params, and of clients.
 
 
@@ -292,8 +218,12 @@ def misfit(method: str, path: str, what: str) -> JsonRpcException:
 def first_problem(error: BaseException) -> tuple[str, str]:
     """Return the path of a cattrs error's first problem, as on the wire, and what it is."""
     from cattrs import transform_error  # noqa: PLC0415 - needed for bad input only
+    from cattrs.v import format_exception  # noqa: PLC0415 - as above
 
-    what, _, path = transform_error(error)[0].rpartition(" @ $")
+    def worded(one: BaseException, kind: type | None) -> str:
+        return str(one) if isinstance(one, InvalidArgument) else format_exception(one, kind)
+
+    what, _, path = transform_error(error, format_exception=worded)[0].rpartition(" @ $")
     names = path.lstrip(".").split(".")
     return ".".join(camel_case(name) for name in names), what
 

@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin
 
 import attrs
 from lsprotocol import types
@@ -38,16 +39,16 @@ from pygls.protocol import (
     lsp_method,
 )
 
-from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.text import nearest, shown
+from aish_lsp.foundation.text import accepted, nearest, shown
+from aish_lsp.foundation.uris import is_uri
 from aish_lsp.lsp.calls import Call
 from aish_lsp.lsp.messages import (
     Malformed,
     MessageId,
     client_error,
     encode,
-    first_flaw,
     first_problem,
     misfit,
     parse,
@@ -77,8 +78,26 @@ UNSENDABLE = (TypeError, ValueError, RecursionError)
 
 @cache
 def converter() -> Converter:
-    """Return the converter of this process between LSP's types and plain data."""
-    return get_converter()
+    """Return the converter of this process between LSP's types and plain data.
+
+    lsprotocol's own passes on anything where one of several plain types is allowed, such as a
+    progress token.
+    """
+    made = get_converter()
+    made.register_structure_hook_func(_is_plain_choice, _chosen)
+    return made
+
+
+def _is_plain_choice(kind: Any) -> bool:
+    """Return whether a type is a union of several plain ones, ``None`` aside."""
+    kinds = {*get_args(kind)} if get_origin(kind) is Union else set()
+    return len(kinds - {NoneType}) > 1 and kinds <= {int, str, float, bool, NoneType}
+
+
+def _chosen(value: Any, kind: Any) -> Any:
+    if type(value) not in get_args(kind):
+        raise InvalidArgument(f"expected {accepted(kind)}, found {shown(value)}")
+    return value
 
 
 class AishProtocol(LanguageServerProtocol):
@@ -201,9 +220,10 @@ class AishProtocol(LanguageServerProtocol):
             if method == types.INITIALIZE and self.answered is not None:
                 return self._readable(params)
             raise misfit(method, *first_problem(error)) from error
-        # An initialize that can be read is enough: a client that is refused gets nothing at all.
-        if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
-            raise misfit(method, *flaw)
+        # A client may send any text as a URI; pygls makes a path of a document's.
+        uri = getattr(getattr(structured, "text_document", None), "uri", "")
+        if not is_uri(uri):
+            raise misfit(method, "textDocument.uri", f"expected a URI, found {shown(uri)}")
         return structured
 
     def _readable(self, params: dict[str, Any]) -> types.InitializeParams:
