@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from lsprotocol import types
@@ -101,10 +99,10 @@ BATCH = 256 << 10
 
 
 class Outbox:
-    """A queue of messages that any thread may write to and one sender takes from.
+    """A queue of messages to a client, which are sent one batch after another.
 
-    ``wake`` is called, in the thread of ``write``, when there is something to take; ``overflow`` is
-    called once, when more than HARD_LIMIT bytes are queued.
+    ``send`` sends a batch, and returns whether the client is still there; ``overflow`` is called
+    once, when more than HARD_LIMIT bytes are queued.
 
     Attributes:
         queued: bytes that were written to it and are not sent yet.
@@ -112,77 +110,57 @@ class Outbox:
     """
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        wake: Callable[[], object],
-        overflow: Callable[[], None],
+        self, send: Callable[[list[bytes]], Awaitable[bool]], *, overflow: Callable[[], None]
     ) -> None:
         self.queued = 0
         self.closed = False
-        self._loop = loop
-        self._wake = wake
+        self._send = send
         self._overflow = overflow
-        self._lock = threading.Lock()
         self._parts: deque[bytes] = deque()
-        self._waiting = 0
+        self._sending: asyncio.Task[None] | None = None
         self._shrunk = asyncio.Event()
 
     def write(self, part: bytes) -> None:
-        """Send or queue ``part``, or drop it after ``close``."""
-        with self._lock:
-            if self.closed:
-                return
-            too_much = self.queued > HARD_LIMIT
-            if not too_much:
-                self._parts.append(part)
-                self.queued += len(part)
-        if too_much:
+        """Queue ``part``, or drop it after ``close``. In the thread of the event loop."""
+        if self.closed:
+            return
+        if self.queued > HARD_LIMIT:
             self.close()
             self._overflow()
-        else:
-            self._wake()
+            return
+        self._parts.append(part)
+        self.queued += len(part)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send_all(), name="send")
 
-    def take(self) -> list[bytes]:
-        """Return the next parts: at most BATCH bytes, or one part; empty if nothing is queued."""
-        taken: list[bytes] = []
-        size = 0
-        with self._lock:
-            while self._parts and (not taken or size + len(self._parts[0]) <= BATCH):
-                taken.append(self._parts.popleft())
-                size += len(taken[-1])
+    async def _send_all(self) -> None:
+        while self._parts:
+            batch = self._take()
+            if not await self._send(batch):
+                self.close()
+            self.queued = max(0, self.queued - sum(map(len, batch)))
+            self._shrunk.set()
+
+    def _take(self) -> list[bytes]:
+        """Return the next parts: at most BATCH bytes, or one part."""
+        taken = [self._parts.popleft()]
+        size = len(taken[0])
+        while self._parts and (size := size + len(self._parts[0])) <= BATCH:
+            taken.append(self._parts.popleft())
         return taken
-
-    def sent(self, size: int) -> None:
-        """Note that ``size`` bytes that were taken before have been sent."""
-        with self._lock:
-            self.queued = max(0, self.queued - size)
-        self._notify_waiting()
 
     def close(self) -> None:
         """Drop what is queued and whatever follows; ``drained`` returns."""
-        with self._lock:
-            self.closed = True
-            self._parts.clear()
-            self.queued = 0
-        self._wake()
-        self._notify_waiting()
+        self.closed = True
+        self._parts.clear()
+        self.queued = 0
+        self._shrunk.set()
 
     async def drained(self, limit: int = HIGH_WATER) -> None:
         """Wait while more than ``limit`` bytes are queued."""
-        # Count first: a sender that does not see this has lowered ``queued`` before we check it.
-        self._waiting += 1
-        try:
-            while self.queued > limit:
-                self._shrunk.clear()
-                await self._shrunk.wait()
-        finally:
-            self._waiting -= 1
-
-    def _notify_waiting(self) -> None:
-        if self._waiting:
-            with suppress(RuntimeError):  # the loop is closed: nothing waits
-                self._loop.call_soon_threadsafe(self._shrunk.set)
+        while self.queued > limit:
+            self._shrunk.clear()
+            await self._shrunk.wait()
 
 
 # Errors: of handlers, of params, and of clients.

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -165,13 +166,9 @@ async def flush(outbox: Outbox) -> None:
             await outbox.drained(0)
 
 
-def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
+def attach(server: AishServer, send: Callable[[list[bytes]], Awaitable[bool]]) -> Outbox:
     """Let ``server`` send to the client that has connected; return the outbox to send from."""
-    outbox = Outbox(
-        asyncio.get_running_loop(),
-        wake=wake,
-        overflow=lambda: server.lifecycle.end("the client stopped reading", 1),
-    )
+    outbox = Outbox(send, overflow=lambda: server.lifecycle.end("the client stopped reading", 1))
     server.protocol.set_writer(outbox, include_headers=False)
     return outbox
 
@@ -183,17 +180,22 @@ def client_gone(server: AishServer) -> None:
 
 async def connect_stdio(source: int, sink: int, early: EarlyInitialize, server: AishServer) -> None:
     """Let ``server`` read ``source`` and write ``sink``, each in its own thread."""
-    ready = threading.Event()
-    outbox = attach(server, ready.set)
+    loop = asyncio.get_running_loop()
+    writer = ThreadPoolExecutor(1, "aish writer")
+
+    async def send(bodies: list[bytes]) -> bool:
+        data = b"".join(map(frame, bodies))
+        is_there = await loop.run_in_executor(writer, write, sink, data)
+        if not is_there:
+            client_gone(server)
+        return is_there
+
+    attach(server, send)
     server.lifecycle.watches_parent = True
     server.protocol.answered = early.answered
-    loop = asyncio.get_running_loop()
     gone = partial(loop.call_soon_threadsafe, client_gone, server)
-    for name, work in (
-        ("aish reader", partial(_read_all, server, loop, source, early, gone)),
-        ("aish writer", partial(_write_all, sink, outbox, ready, gone)),
-    ):
-        threading.Thread(target=work, name=name, daemon=True).start()
+    reading = partial(_read_all, server, loop, source, early, gone)
+    threading.Thread(target=reading, name="aish reader", daemon=True).start()
 
 
 def _read_all(
@@ -221,18 +223,3 @@ def _read_all(
             break
         received = early.frames.feed(data)
     gone()
-
-
-def _write_all(
-    sink: int, outbox: Outbox, ready: threading.Event, gone: Callable[[], object]
-) -> None:
-    """Write what is queued, until the client stops reading."""
-    while not outbox.closed:
-        ready.wait()
-        ready.clear()
-        while bodies := outbox.take():
-            if not write(sink, b"".join(map(frame, bodies))):
-                outbox.close()
-                gone()
-                return
-            outbox.sent(sum(map(len, bodies)))

@@ -6,7 +6,6 @@ another may come.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import secrets
@@ -20,7 +19,6 @@ from urllib.parse import parse_qs
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from aish_lsp.lsp.messages import Outbox
 from aish_lsp.lsp.server import AishServer, Open, attach, client_gone
 from aish_lsp.lsp.stream import LARGEST_MESSAGE
 
@@ -58,9 +56,15 @@ async def _serve(server: AishServer, connection: ServerConnection) -> None:
     if server.outbox is not None:
         await connection.close(1013, _OCCUPIED)
         return
-    ready = asyncio.Event()
-    outbox = attach(server, partial(asyncio.get_running_loop().call_soon_threadsafe, ready.set))
-    sender = asyncio.create_task(_send_all(outbox, ready, connection))
+
+    async def send(bodies: list[bytes]) -> bool:
+        with suppress(ConnectionClosed):
+            for body in bodies:
+                await connection.send(body.decode())
+            return True
+        return False
+
+    outbox = attach(server, send)
     with suppress(ConnectionClosed):
         while True:
             server.protocol.receive(await connection.recv(decode=False))
@@ -70,22 +74,6 @@ async def _serve(server: AishServer, connection: ServerConnection) -> None:
         # It began no session: another may come.
         server.protocol.writer = None
         outbox.close()
-    await sender
-
-
-async def _send_all(outbox: Outbox, ready: asyncio.Event, connection: ServerConnection) -> None:
-    """Send what is queued, until the client is gone."""
-    while not outbox.closed:
-        await ready.wait()
-        ready.clear()
-        while bodies := outbox.take():
-            try:
-                for body in bodies:
-                    await connection.send(body.decode())
-            except ConnectionClosed:
-                outbox.close()
-                return
-            outbox.sent(sum(map(len, bodies)))
 
 
 def _refusal(

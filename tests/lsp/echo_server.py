@@ -7,7 +7,6 @@ import functools
 import os
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,23 +147,8 @@ async def document(server: AishServer, _: Call, params: Params) -> object:
     return {"source": found and found.source, "version": found and found.version}
 
 
-async def from_thread(server: AishServer, _: Call, params: Params) -> object:
-    """Send from a thread."""
-    assert params.token is not None
-    token = params.token
-
-    def send() -> None:
-        for number in range(params.count):
-            server.protocol.send_progress(token, {"number": number})
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    await asyncio.to_thread(thread.join)
-    return {}
-
-
 HANDLERS = (echo, slow, partial, big, fail, block, hang, tick, noise)
-OF_SERVER = (stream, progress, ask, tables, document, from_thread)
+OF_SERVER = (stream, progress, ask, tables, document)
 
 
 def create() -> AishServer:

@@ -129,16 +129,6 @@ async def test_progress_is_not_forced_on_a_client_without_it(
         assert not client.progress
 
 
-async def test_messages_may_be_sent_from_threads(
-    transport: Transport, echo_client: Callable[..., Client]
-) -> None:
-    async with echo_client(transport) as client:
-        await client.initialize()
-        await client.command_result("test.from_thread", {"token": "t", "count": 500})
-        await client.wait_for(lambda: len(client.progress["t"]) == 500, "all of them")
-        assert [value["number"] for value in client.progress["t"]] == list(range(500))
-
-
 async def test_the_log_holds_no_payload(echo_client: Callable[..., Client]) -> None:
     async with echo_client(arguments=["--log-level", "debug"]) as client:
         await client.initialize(options={"aish": {"key": "sk-secret"}})

@@ -42,7 +42,10 @@ async def test_a_piece_of_a_reply_passes_few_frames_to_the_client(
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         server.protocol.receive(json.dumps(message).encode())
 
-    outbox = Noted(asyncio.get_running_loop(), wake=list, overflow=answered.set)
+    async def send(_: list[bytes]) -> bool:
+        return True
+
+    outbox = Noted(send, overflow=answered.set)
     server.protocol.set_writer(outbox, include_headers=False)
     folder = tmp_path / "w"
     folder.mkdir()
