@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lsprotocol import types
@@ -124,15 +125,23 @@ class Runnable:
         return types.Command("Edit", "aish.chat.open", arguments=[{"prompt": prompt, "uri": uri}])
 
 
-def _commands(text: str, first: int, last: int) -> Iterator[FoundCommand]:
-    """Yield the commands on the ``CMD: `` lines of a text, from line ``first`` to ``last``."""
-    if PREFIX not in text:
-        return
-    for command in suggestions_in(text.split("\n")):
-        if command.line > last:
-            return
-        if command.end_line >= first:
-            yield command
+class _Commands:
+    """The commands on the ``CMD: `` lines of a text, found as far down as was asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._found: list[FoundCommand] = []
+        self._rest = suggestions_in(text.split("\n")) if PREFIX in text else iter(())
+
+    def between(self, first: int, last: int) -> Iterator[FoundCommand]:
+        """Yield those from line ``first`` to ``last``."""
+        for at in count(bisect_left(self._found, first, key=lambda one: one.end_line)):
+            if at == len(self._found):
+                self._found += islice(self._rest, 1)
+            if at == len(self._found) or self._found[at].line > last:
+                return
+            if self._found[at].end_line >= first:
+                yield self._found[at]
 
 
 @dataclass(slots=True)
@@ -147,6 +156,8 @@ class Suggestions:
     _hinted: set[str] = field(default_factory=set, init=False)
     #: By URI, the lenses that the client has or was asked to request.
     _known: dict[str, list[_Lens]] = field(default_factory=dict, init=False)
+    #: By URI, what the documents' lines suggest, for as long as a document is as it was.
+    _commands: dict[str, _Commands] = field(default_factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
@@ -162,7 +173,10 @@ class Suggestions:
         is_chat = self._chats.at(uri) is not None
         waiting = _waiting(workspace) if is_chat else {}
         end = len(document) if last is None else last
-        found = islice(_commands(document, first, end), _MOST_LINES)
+        commands = self._commands.get(uri)
+        if commands is None or commands.text is not document:
+            commands = self._commands[uri] = _Commands(document)
+        found = islice(commands.between(first, end), _MOST_LINES)
         lines = [_runnable(command, waiting, workspace) for command in found]
         is_growing = is_chat and workspace is not None and workspace.shown.jobs
         if (
@@ -266,6 +280,7 @@ class Suggestions:
     def closed(self, uri: str) -> None:
         """Remove the hints of a document that was closed."""
         self._known.pop(uri, None)
+        self._commands.pop(uri, None)
         if uri in self._hinted:
             self._publish(uri, [])
 
