@@ -32,6 +32,7 @@ _LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 #: Deeds that undo one another: what is to be installed is not to be removed.
 _BRINGS: Final = frozenset(["install", "make", "start", "change"])
 _TAKES: Final = frozenset(["delete", "stop", "undo"])
+_NONE: Final[frozenset[str]] = frozenset()
 #: Deeds whose words are not everyday nouns.
 _HARD_DEEDS: Final = frozenset(["delete", "undo", "install"])
 
@@ -65,6 +66,14 @@ def misfits(
             yield "the opposite"
     if risk != "safe":
         yield risk
+
+
+def is_asked_for(intent: Intent, said: set[str]) -> bool:
+    """Return whether ``said``, words and terms, has a verb for an intent that loses something."""
+    does, risk = deeds_of(intent.number), risk_of(intent)
+    loses = does & _TAKES if risk == "destructive" else risk != "safe" and does and does <= _TAKES
+    meant = _TAKES | (_BRINGS if said & group("denying") else _NONE)  # "do not start it at boot"
+    return not loses or bool(deeds(said) & does & meant or said & group("loses"))
 
 
 def deeds(terms: Iterable[str]) -> frozenset[str]:
@@ -155,9 +164,6 @@ def asks(clause: str) -> bool:
 _REMEMBERED: Final = 1024
 #: An intent has a deed if at least this share of its phrasings have a word for one.
 _MOSTLY: Final = 0.6
-
-
-_NONE: Final[frozenset[str]] = frozenset()
 
 
 @lru_cache(_REMEMBERED)

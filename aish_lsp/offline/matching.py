@@ -21,6 +21,7 @@ from aish_lsp.offline.deeds import (
     agrees,
     deeds_of,
     is_asked,
+    is_asked_for,
     is_request,
     misfits,
     named,
@@ -84,13 +85,14 @@ _JUDGED: Final = 16
 def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     """Return what the question may mean, each intent once, the surest first."""
     known = ranking().table
+    words_said = {token.term for token in tokens} | {token.lower for token in tokens}
     same = ranking().worded(said(token.text) for token in tokens)
-    if same is not None:
+    if same is not None and is_asked_for(known.intents[same], words_said):
         match = Match(known.intents[same], {}, 1.0)
         return [_of_programs(_named(tokens), match) or match]
     if not is_request(question):
         return []
-    found = _likely(tokens, question)
+    found = [one for one in _likely(tokens, question) if is_asked_for(one.intent, words_said)]
     restricts = pattern("restricting").search
     if restricts(_QUOTED.sub("", question)):
         # A clause that is not understood is not passed over.

@@ -443,7 +443,7 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
         rest = f"{sentence[: found.start()]}{f' {name}' * bool(found[3])}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b(?:the )?{name}s?\b", f"the {column}", rest)
     text = understand(sentence, "lines", _rules(), wanted, also)
-    wanted.shown = _SHOWS.match(text) is not None
+    wanted.shown = _SHOWS.match(text) is not None or " replaced " in text
     if wanted.edit and not wanted.shown and _THEN_SHOWS.search(text):
         raise Misfit("a change of the file, and what to show of it then")
     return wanted

@@ -114,3 +114,38 @@ def test_no_two_intents_are_asked_for_in_the_same_words() -> None:
         wording = tuple(re.sub(r"\d\}$", "}", word) for word in phrasing.wording)
         name = table().intents[phrasing.intent].name
         assert asked.setdefault(wording, name) == name, wording
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "notes.txt from all subfolders",
+        "src from all subfolders",
+        "orphaned packages",
+        "dangling images",
+        "images without a name",
+        "the last commit completely",
+        "old journal entries",
+        "files not under version control",
+        "backup and temporary files",
+        "node_modules is broken",
+        "firefox is not responding",
+        "this branch identical to abc1234",
+        "notes.txt from dev",
+        "the pip cache",
+        "notes.txt with all occurrences of 'a' replaced by 'b'",
+    ],
+)
+def test_what_destroys_is_not_answered_surely_without_a_verb_for_it(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "notes.txt").write_text("a\n")
+    told = reply(TypedQuestion(question), tmp_path).splitlines()
+    commands = [line.removeprefix("CMD: ") for line in told if line.startswith("CMD: ")]
+    if told[0] != "Perhaps one of these:":
+        assert [
+            one for one in commands if classify(one, "bash", confined=True).risk == "destructive"
+        ] == []
+        assert [one for one in commands if re.search(r"\bsed -i\b|\bkill\b|--prune\b", one)] == []
