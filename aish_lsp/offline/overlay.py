@@ -229,9 +229,9 @@ class Overlay:
         weight = _weight(token)
         share = ranking().share(self._phrasing.intent, token.term)
         evidence = self._evidence
-        evidence["ignored"] += token.limits and weight > 0 and not share
+        evidence["ignored"] += token.limits and weight > 0 and share is None
         if not token.term:
-            turns = token.lower in _TURNS and token.lower not in self._phrasing.wording
+            turns = token.lower in _TURNS - {*self._phrasing.wording} and token.after != "line"
             evidence["ignored"] += (weight > 0 or turns) and not token.aside
             self._lost += weight
         elif share is None or token.quoted:

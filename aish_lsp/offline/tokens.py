@@ -114,7 +114,7 @@ def cut(text: str, workspace: WorkspaceFacts) -> list[Token]:
     _mark_limits(text, found)
     for start, end, tells in asides(text):
         for token in found:
-            if start <= token.start < end and (tells or not token.kinds) and not token.limits:
+            if start <= token.start < end and (tells or not token.kinds):
                 token.aside = True
     return found
 

@@ -109,6 +109,9 @@ _MOST_SPLITS: Final = 8
 #: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
 _MOST_UNEXPLAINED: Final = 1.2
 _LEAST_LIKE: Final = 0.3
+#: The most weight of words that only it has, unless it is worded like this.
+_MOST_MISSING: Final = 2.5
+_ALIKE: Final = 0.6
 #: The part of a question that it has to explain otherwise.
 _SAYS_IT: Final = 0.85
 
@@ -191,6 +194,7 @@ def _may_be_meant(match: Match) -> bool:
         and risk != "destructive"
         and found["unknown"] <= _MOST_UNEXPLAINED
         and found["like"] >= _LEAST_LIKE
+        and (found["missing"] <= _MOST_MISSING or found["likeness"] > _ALIKE)
         and (found["likeness"] >= _LEAST_LIKE or says_it)
         and not match.ignored
         and are_names(match.values)
