@@ -7,7 +7,7 @@ the phrasing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from itertools import combinations, pairwise
 from typing import Final
@@ -148,7 +148,7 @@ class Overlay:
                 self._leave_over(token)
         if len(set(self._values.values())) < len(self._values):
             self._lost += _TWICE
-        if self._is_reversed() or self._turns_round():
+        if self._is_reversed():
             self._lost += _REVERSED
         unfilled = sum(slot.name not in self._values for slot in slots)
         if 0 < unfilled < len(slots):
@@ -185,22 +185,6 @@ class Overlay:
             )
             for one, other in combinations(slots, 2)
         )
-
-    def _turns_round(self) -> bool:
-        """Return whether source and destination are swapped: "tabs to commas"."""
-        at = next((at for at, word in enumerate(self._phrasing.wording) if word in _TO), 0)
-        before, behind = self._phrasing.wording[:at], self._phrasing.wording[at + 1 :]
-        what = self._place(reversed(before))
-        becomes = self._place(behind)
-        if what is None or becomes is None or self._tokens[what].before == "from":
-            return False
-        return becomes < what and self._tokens[what].before in _TO
-
-    def _place(self, wording: Iterable[str]) -> int | None:
-        """Return where the question has the first word of ``wording`` that is compared."""
-        terms = (words().term(word) for word in wording if word[0] != "{")
-        term = next(filter(None, terms), None)
-        return next((at for at, one in enumerate(self._tokens) if term == one.term), None)
 
     def _judged(self) -> Match:
         """Return the match, judged by what was matched and what was left over."""

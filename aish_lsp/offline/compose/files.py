@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -26,8 +26,9 @@ from aish_lsp.offline.compose.grammar import (
     put,
     understand,
 )
-from aish_lsp.offline.compose.predicates import PREDICATES, Make, Things, called, extensions, named
-from aish_lsp.offline.compose.rendering import explained, folders_by_size, rendered
+from aish_lsp.offline.compose.predicates import Make, Things, called, extensions, named, predicates
+from aish_lsp.offline.compose.rendering import LIMITED, explained, folders_by_size, rendered
+from aish_lsp.offline.words import data
 
 _LEAD: Final = (
     "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
@@ -174,27 +175,12 @@ def _level_down(things: Things, *found: list[Value]) -> None:
     _roots(things, roots)
 
 
-#: What -printf of GNU's find has for what may be shown of each thing.
-_FIELDS: Final = {
-    "name": "%f",
-    "filename": "%f",
-    "path": "%p",
-    "size": "%s",
-    "permission": "%M",
-    "owner": "%u",
-    "group": "%g",
-    "inode": "%i",
-    "type": "%y",
-    "modification": "%t",
-}
-
-
 def _fields(things: Things, said: list[Value]) -> None:
     if not things.target.gnu:
         raise Misfit("-printf is GNU's")
-    shape = r"\b(name|filename|path|size|permission|owner|group|inode|type|modification)"
-    words = re.findall(shape, " ".join(one.text for one in said))
-    put(things, "lists", " ".join(_FIELDS[word] for word in words))
+    known = data("effects")["fields"]
+    words = re.findall(rf"\b({'|'.join(known)})", " ".join(one.text for one in said))
+    put(things, "lists", " ".join(known[word] for word in words))
 
 
 def _search_files(things: Things, found: list[Value]) -> None:
@@ -324,14 +310,14 @@ def _matches_in(things: Things, text: list[Value], names: list[Value]) -> None:
     (_of_format if names[0].kind == "format" else _these("f"))(things, names)
 
 
-#: What the other clauses add to a request.
-EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
-    "kind_f": _set(kind="f"),
-    "kind_d": _set(kind="d"),
-    "kind_sub": _set(kind="d", least="1"),
-    "kind_l": _set(kind="l"),
+#: What the other clauses add to a request, besides what effects.toml has.
+_OWN: Final[dict[str, Callable[..., None]]] = {
+    **{name: _limited(name) for name in (*LIMITED, "head", "tail")},
+    **{f"{act}_to": _to(act) for act in ("copy", "move", "archive")},
+    **{f"{act}_to": _act(act) for act in ("chmod", "chown", "chgrp", "prefix")},
+    **{name: _root(path) for name, path in (("here", "."), ("whole", "/"), ("home", "~"))},
+    **{name: _content("-H") for name in ("search_text", "matches")},
     "broken": _broken,
-    "kind_any": _set(kind="any"),
     "formats": _of_format,
     "these": _these("f"),
     "these_any": _these("any"),
@@ -341,20 +327,12 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
         if found[0] and found[0][0].kind == "number"
         else _roots(things, *found)
     ),
-    "here": _root("."),
-    "whole": _root("/"),
-    "home": _root("~"),
-    "below": _set(below="all"),
-    "flat": _set(depth="1", below="none"),
     "deepest": _deepest,
     "least": _least,
     "excluded": _excluded,
     "excluded_d": _excluded_folder,
     "excluded_path": _excluded_path,
-    "follow": _set(follow="L"),
-    "one_device": _set(device="x"),
     "search_files": _search_files,
-    "search_text": _content("-H"),
     "matches_in": _matches_in,
     "matches_at": _matches_at,
     "matching_files": _content_shown("-l"),
@@ -366,49 +344,15 @@ EFFECTS: Final[Mapping[str, Callable[..., None]]] = {
     "last_few": _end("tail"),
     "fields": _fields,
     "base_names": lambda things: put(things, "lists", "%f" if things.target.gnu else _misfit()),
-    "extensions": _set(kind="f", want="extensions"),
-    "hidden_too": lambda _: None,
-    "null": _set(lists="null"),
-    "save_list": _set(lists="saved"),
     "unasked": _only_with_act("delete", "copy", "move"),
     "arguments": _only_with_act("-exec"),
     "no_hidden": lambda things: things.tests.append("-not -path '*/.*'"),
-    "matches": _content("-H"),
     "matches_f": _matching_files,
-    "any_case": _set(case="i"),
-    "largest": _limited("largest"),
-    "smallest": _limited("smallest"),
-    "newest": _limited("newest"),
-    "oldest": _limited("oldest"),
-    "head": _limited("head"),
-    "tail": _limited("tail"),
-    "per_extension": _set(sort="extension"),
-    "per_folder": _set(sort="folder"),
-    "sort": _set(sort="sort"),
-    "copy": _set(act="copy"),
-    "copy_to": _to("copy"),
-    "move": _set(act="move"),
-    "move_to": _to("move"),
     "to": _moved,
-    "delete": _set(act="delete"),
-    "chmod": _set(act="chmod"),
-    "chmod_to": _act("chmod"),
-    "chown": _set(act="chown"),
-    "chgrp": _set(act="chgrp"),
-    "chown_both": _set(act="chown_both"),
-    "extension_of": _set(act="extension"),
     "save": lambda things, found: put(things, "save", found[0].path),
-    "chown_to": _act("chown"),
-    "chgrp_to": _act("chgrp"),
-    "archive": _set(act="archive"),
-    "archive_to": _to("archive"),
     "extension_to": lambda things, *found: _act("extension")(things, found[-1]),
-    "prefix_to": _act("prefix"),
     "replace": _replace,
     "run": _run,
-    "gzip": _set(act="-exec gzip {} +"),
-    "bzip2": _set(act="-exec bzip2 {} +"),
-    "touch": _set(act="-exec touch {} +"),
 }
 
 
@@ -419,15 +363,21 @@ _TOLD: Final = (
 )
 
 
+def effects() -> dict[str, Callable[..., None]]:
+    """Return what each clause adds to a request, but for those that say what is wanted."""
+    return {name: _set(**given) for name, given in data("effects")["files"].items()} | _OWN
+
+
 @cache
 def _rules() -> list[Clause]:
     """Return the grammar of files; a clause without an effect of its own says what is wanted."""
-    predicates = [_predicate(name, make) for name, make in PREDICATES.items()]
+    tested = [_predicate(name, make) for name, make in predicates().items()]
+    known = effects()
     others = [
-        Clause(ways, EFFECTS.get(name) or _set(want=name), tells=name.startswith(_TOLD))
+        Clause(ways, known.get(name) or _set(want=name), tells=name.startswith(_TOLD))
         for name, ways in clauses("files").items()
     ]
-    return [*predicates, Clause(clauses("predicates", _NOT)["holds"], _holds, tells=True), *others]
+    return [*tested, Clause(clauses("predicates", _NOT)["holds"], _holds, tells=True), *others]
 
 
 def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Things:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.compose.files import composed_files, read_files
-from aish_lsp.offline.compose.grammar import Composed, Misfit, Toolset, fillers_of
+from aish_lsp.offline.compose.grammar import Composed, Misfit, Toolset, fillers_of, resaid
 from aish_lsp.offline.compose.lines import (
     FILTER,
     LIMIT,
@@ -46,17 +46,6 @@ _THOSE: Final = re.compile(r"\b(?:those|these)\b", re.IGNORECASE)
 _OTHER_FOLDER: Final = re.compile(
     r"\b(?:for|about|with) (?=(?:the )?([\w./~-]+?)(?: (?:folder|directory))?\W*$)", re.IGNORECASE
 )
-#: What is said in fewer words of what was listed, and the words that the clauses have.
-_SAID_SHORTLY: Final = tuple(
-    (re.compile(shape, re.IGNORECASE), words)
-    for shape, words in (
-        (r"(?<=\w)['\u2019]s\b", ""),
-        (r"\b(?:(?:in )?reversed?|descending|the other way (?:a?round))\W*$", "in reverse order"),
-        (r"\b(?:remove|drop|without) (?:the |any |all )?duplicates?(?: lines)?\b", "unique lines"),
-        (r"\bmake (?:them|those|it|these) executable\b", "set their mode to +x"),
-    )
-)
-
 R = TypeVar("R", Things, LinesRequest)
 
 
@@ -110,8 +99,7 @@ def _following(text: str, before: Things | LinesRequest, target: Toolset) -> Wan
     """Return ``before`` with what ``text`` says of it; None if not all of that is understood."""
     also = fillers_of("following")
     again = _AGAIN.search(text) is not None
-    for shape, words in _SAID_SHORTLY:
-        text = shape.sub(words, text)
+    text = resaid(text, "shortly")
     named = _OTHER_FOLDER.search(text)
     if named and target.world.is_folder(named[1]):
         text = f"{text[: named.start()]}in {text[named.end() :]}"

@@ -135,35 +135,6 @@ _NOUN: Final = re.compile(
     r"(?:files?|scripts?|documents?|images?|pictures?|photos?|videos?|ones)\b"
 )
 _BEFORE_NAMES: Final = ("in", "under", "below", "inside", "within", "from", "to", "into", "of")
-_DIRS: Final = r"(?:director(?:y|ies)|folders?)"
-#: Words that are said in several ways, and the one that the clauses have.
-_SAME: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), word)
-    for pattern, word in (
-        (
-            (
-                rf"\b(?:files \()?files?, (?:and )?{_DIRS}, (?:and )?(?:symlinks|links),?"
-                r"(?: etc\b\.?| pipes)?(?:\.{3}\)|\.{3})?"
-            ),
-            "entries",
-        ),
-        (rf"\b(?:files?(?:/| or | and ){_DIRS}|{_DIRS}(?:/| or | and )files?)\b", "entries"),
-        (r"\b(?:regular|normal|ordinary)/(?:normal|regular)\b", "regular"),
-        (r"\b(?:zero|0)[- ](?:length|sized?|bytes?)\b(?= files?\b| entries\b)", "empty"),
-        (r"\(\s?print0 is used[^)]*\)|[.,] print0 is used\b.*", ""),
-        (
-            r"(?<![\w.])(\d+(?:[kmg]b?)?)-(?=\d+ ?(?:[kmg]b?|minutes|hours|days)\b)",
-            r"between \1 and ",
-        ),
-        (r"\bdirectorie\(s\)", "directories"),
-        (r"\bsub[- ](?=dir|folder)", "sub"),
-        (r"(?<=\b(?:file|line))'s\b", ""),
-        (r"\bfile system\b", "filesystem"),
-        (r"\bexecutables\b", "executable files"),
-        (r"\b(?:get rid of|throw (?:away|out)|clean (?:up|out)|wipe)\b", "delete"),
-        (r"(?<=\blines )there are\b|(?<=\bhow many )(\w+ )there are\b", r"\1are there"),
-    )
-)
 
 
 @cache
@@ -179,8 +150,7 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
     """
     if len(sentence) > _MOST:
         raise Misfit(sentence)
-    for pattern, word in _SAME:
-        sentence = pattern.sub(word, sentence)
+    sentence = resaid(sentence, "same")
     said: list[str] = []
     values: list[Value] = []
     for match in _token().finditer(sentence.strip()):
@@ -236,79 +206,6 @@ def _value(text: str, kind: str, rest: str, before: str) -> Value | None:
             raise Misfit(text)
     shape = next((kind for kind, shape in _SHAPES if shape.fullmatch(text)), "name")
     return Value(text, "name" if shape == "mode" and kind != "word" else shape)
-
-
-_SEP: Final = r"(?:, (?:and |or )?|(?:and|or|nor) )"
-_ONE: Final = r"<(?:name|path|glob|extension|format|mode):\d+> "
-_PLACE: Final = r"<(?:name|path|glob|extension|mode):\d+> (?!(?:files?|scripts?) )"
-#: Plain words that are taken for names; none begins another clause, or says which folder.
-_BARE: Final = (
-    r"(?!(?:the|an?|that|which|with|and|or|in|of|to|is|are|all|any|its|their|each|every|some|not|no"
-    r"|only|case|group|user|do|does|they|it|them|those|these|this|then|both|either|one|ones|another"
-    r"|starting|ending|beginning|spaces?|whitespace|digits?|numbers?|letters?|as|for|from|by|on|at"
-    r"|than|more|less|where|when|if|unless|but|except|lines?|contents?|tree|hierarchy"
-    r"|levels?|larger|bigger|smaller|older|newer|greater|over|under|modified|owned"
-    r"|named|called)\b)[a-z][\w-]* "
-)
-_FOLDER: Final = (
-    r"(?!(?:other|another|hidden|empty|current|present|working|parent|home|root|same|this|these"
-    rf"|new|old|different|given|following|specified|particular|certain|first|last|whole|entire)\b){_BARE}"
-)
-#: A plain word after "in" that is a folder if nothing goes on from it: "in src older than a day".
-_UNSEEN: Final = (
-    r"(?!(?:use|order|total|question|general|particular|details?|reverse|place|time|parallel|common"
-    r"|color|english|upper|lower|alphabetical|ascending|descending|human|long|short|git|this|names?"
-    rf"|addition|between|size|bytes|kilobytes|megabytes|capitals|caps|uppercase|lowercase|full|half|future|last|past|there)\b){_FOLDER}"
-    r"(?=$|, |(?:and|that|which|whose|older|newer|larger|bigger|smaller|modified|changed|sorted|by"
-    r"|except|excluding|with|without|into|to|but|not|containing|named|ending|starting|recursively"
-    r"|are|is) |<)"
-)
-_FIELD: Final = (
-    r"(?:the |their |its |last |full |file )*(?:names? |filenames? |paths? |sizes? |permissions? "
-    r"|owners? |groups? |inodes? |types? |modification (?:times? |dates? ))(?:in bytes )?"
-)
-#: A plain word that is looked for in lines; one in the plural may be a class of words.
-_WORD: Final = (
-    r"(?!(?:\w*[^s]s|nothing|only|something|exactly|leading|trailing|empty|blank|header|other|odd|even"
-    r"|duplicated?|repeated|first|last|long|short)\b)"
-    rf"{_BARE}(?=$|, |(?:in|of|from|but|and|or|nor|to|lines?|left|sorted|then|with|without|where|as"
-    r"|by|occurs?|appears?) )"
-)
-#: What the capitals in a clause stand for, besides those that clauses.toml defines.
-_VALUES: Final = {
-    "VALUES": rf"({_ONE}(?:{_SEP}{_ONE})*)",
-    "VALUE": rf"({_ONE})",
-    "PLACES": rf"({_PLACE}(?:{_SEP}{_PLACE})*)",
-    "NAMES": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE})",
-    "NAME": rf"({_ONE}|<number:\d+> |{_BARE})",
-    "CALLED": rf"({_FOLDER})",
-    "UNSEEN": rf"({_UNSEEN})",
-    "SAID": rf"({_ONE}|<number:\d+> |{_WORD})",
-    "CLASS": r"((?:an? |any )?(?:digits?|numbers?|(?:upper-?case |lower-?case |capital )letters?"
-    r"|capitals?|spaces?|blanks?) )",
-    "NUMBERS": r"(<number:\d+> (?:(?:, (?:and )?|and )<number:\d+> )+)",
-    "TARGET": rf"({_ONE}|<number:\d+> |(?!(?:home|current|present|parent|same|other)\b){_BARE})",
-    "SOURCE": rf"({_ONE}|(?!(?:all|everything|it|them|files?|folders?|director\w+)\b){_FOLDER})",
-    "FORMATS": rf"(<(?:format|extension):\d+> (?:{_SEP}<(?:format|extension):\d+> )*)",
-    "FORMATTED": rf"((?:(?<=are )|(?<=not ))<(?:format|extension):\d+> "
-    rf"(?:{_SEP}<(?:format|extension):\d+> )*)",
-    "THINGS": rf"({_ONE}(?:{_SEP}{_ONE})*|{_BARE}(?:{_SEP}{_BARE})*)",
-    "NUMBER": r"(<number:\d+> )",
-    "NTH": r"(<number:\d+> |first |second )",
-    "SIZE": r"(<size:\d+> )",
-    "SPAN": r"(<span:\d+> )",
-    "MODE": r"(<mode:\d+> |<number:\d+> )",
-    "DELIMITER": r"(<\w+:\d+> |commas? |colons? |semicolons? |tabs? |spaces? |pipes? "
-    r"|dash(?:es)? |hyphens? |underscores? |dots? )",
-    "MADE": r"(?:last |been )*(modified |changed |accessed |updated |edited |touched |read "
-    r"|modification (?:time |date )(?:is |was |of )?|access time (?:is |was |of )?"
-    r"|status (?:was |has |have |is |were |been |last )*changed )",
-    "EVER": "()",
-    "FIELDS": rf"((?:{_FIELD}(?:, and |, |and )?){{2,}})",
-    "PERMIT": r"((?:readable|writable|executable|read|write|execute) )",
-    "WHO": r"(?:the )?((?:owner|user|group|others?|everyone|everybody|world|all) )",
-    "END": r"(?=$|, |and |in |ignor|case|then )",
-}
 
 
 class Phrase:
@@ -401,9 +298,21 @@ def _word(word: str) -> str:
     short = data("clauses")["short"]
     if word in short:
         return _expression(short[word])
-    if word in _VALUES:
-        return _VALUES[word]
+    if word in (values := data("effects")["values"]):
+        return _shape(values[word])
     return word.replace("~", "(?:n?ing|e?s|e?d|e)?") + " "
+
+
+def _shape(text: str) -> str:
+    """Return an expression with what each @NAME in it stands for."""
+    return re.sub("@([A-Z]+)", lambda name: _shape(data("effects")["parts"][name[1]]), text)
+
+
+def resaid(sentence: str, ways: str) -> str:
+    """Return a sentence in the words of the clauses, by one of the lists of effects.toml."""
+    for pattern, said in data("effects")[ways]:
+        sentence = re.sub(pattern, said, sentence, flags=re.IGNORECASE)
+    return sentence
 
 
 def fillers_of(section: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import field
 from functools import cache
 from typing import Final
@@ -20,6 +20,7 @@ from aish_lsp.offline.compose.grammar import (
     put,
     understand,
 )
+from aish_lsp.offline.words import data
 
 #: The order of the stages, whatever the order of the clauses.
 _SKIP, FILTER, LIMIT, _COLUMN, _CHANGE, _UNIQUE, _SORT, TOP, _SHAPE, _SUM = range(10)
@@ -252,24 +253,9 @@ def _edit(script: str) -> Effect:
     return add
 
 
-_NAMED_DELIMITERS: Final = {
-    "comma": ",",
-    "colon": ":",
-    "semicolon": ";",
-    "tab": "\t",
-    "space": " ",
-    "pipe": "|",
-    "dash": "-",
-    "dashe": "-",
-    "hyphen": "-",
-    "underscore": "_",
-    "dot": ".",
-}
-
-
 def _named(name: str) -> str:
     """Return the character that ``name`` names, or else ``name`` itself."""
-    return _NAMED_DELIMITERS.get(name.lower().removesuffix("s"), name)
+    return str(data("effects")["delimiters"].get(name.lower().removesuffix("s"), name))
 
 
 def _delimited(text: LinesRequest, found: list[Value]) -> None:
@@ -327,8 +313,8 @@ def _put_replacement(text: LinesRequest, old_text: str, new_text: str) -> None:
     put(text, "edit", f"s/{was}/{becomes}/g")
 
 
-#: What the clauses add; $1 stands for the only column that is left.
-EFFECTS: Final[Mapping[str, Effect]] = {
+#: What the clauses add that effects.toml does not say.
+_OWN: Final[dict[str, Effect]] = {
     "source": _sources,
     "contain": _grep("{}"),
     "contain_both": _grep("{}", both=True),
@@ -342,8 +328,6 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "equal": _where("=="),
     "top_by": _ranked("nr"),
     "bottom_by": _ranked("n"),
-    "skip": _stage(_SKIP, "tail -n +2"),
-    "header": _set(header="kept"),
     "in_order": _in_order,
     "starting": _grep("^{}"),
     "not_starting": _grep("^{}", "-v "),
@@ -359,30 +343,12 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "several": _several,
     "first": _end("head"),
     "last": _end("tail"),
-    "even": _stage(LIMIT, "awk 'NR % 2 == 0'"),
-    "odd": _stage(LIMIT, "awk 'NR % 2 == 1'"),
-    "every": _stage(LIMIT, "awk 'NR % NUMBER == 0'"),
-    "longer": _stage(FILTER, "awk 'length > NUMBER'"),
-    "shorter": _stage(FILTER, "awk 'length < NUMBER'"),
     "column": _column,
     "columns": _columns,
     "first_columns": _first_columns,
-    "first_characters": _stage(_COLUMN, "cut -c 1-NUMBER"),
-    "cut_first": _edit(r"s/^.\{NUMBER\}//"),
-    "cut_last": _edit(r"s/.\{NUMBER\}$//"),
-    "append": _edit("s/$/TEXT/"),
-    "prepend": _edit("s/^/TEXT/"),
-    "strip_start": _edit("s/^[[:space:]]*//"),
-    "strip_end": _edit("s/[[:space:]]*$//"),
     "delimiter": _delimited,
-    "csv": _set(delimiter=","),
-    "unique": _stage(_UNIQUE, "sort -u"),
     "twice": _times,
     "times": _times,
-    "once": _stage(_UNIQUE, "sort | uniq -u"),
-    "ends": _stage(LIMIT, "sed -n '1p;$p'"),
-    "duplicated": _stage(_UNIQUE, "sort | uniq -d"),
-    "words": _set(words="all"),
     "unique_words": _unique_words,
     "sort": _sort(),
     "numeric": _sort("n"),
@@ -391,29 +357,26 @@ EFFECTS: Final[Mapping[str, Effect]] = {
     "frequent": _frequent,
     "each": _each,
     "occurrences": _occurrences,
-    "count": _set(count="all"),
-    "number": _set(numbered="all"),
-    "longest": _stage(TOP, "awk 'length > n {n = length; l = $0} END {print l}'"),
-    "sum": _stage(_SUM, "awk '{n += $1} END {print n + 0}'"),
-    "average": _stage(_SUM, "awk '{n += $1} END {if (NR) print n / NR}'"),
-    "maximum": _stage(_SUM, "awk 'NR == 1 || $1 > n {n = $1} END {print n}'"),
-    "minimum": _stage(_SUM, "awk 'NR == 1 || $1 < n {n = $1} END {print n}'"),
-    "upper": _stage(_CHANGE, "tr '[:lower:]' '[:upper:]'"),
-    "lower": _stage(_CHANGE, "tr '[:upper:]' '[:lower:]'"),
-    "upside_down": _stage(_SHAPE, "tac"),
-    "mirrored": _stage(_SHAPE, "rev"),
     "joined": _joined,
     "replaced": _replaced,
     "replaced_text": _replaced_text,
-    "deleted": _set(delete="all"),
     "save": lambda text, found: put(text, "save", found[0].path),
 }
 
 
 @cache
+def effects() -> dict[str, Effect]:
+    """Return what each clause adds to a request."""
+    known = data("effects")
+    stages = {name: _stage(at, does) for name, (at, does) in known["stages"].items()}
+    edits = {name: _edit(script) for name, script in known["edits"].items()}
+    return stages | edits | {name: _set(**given) for name, given in known["lines"].items()} | _OWN
+
+
+@cache
 def _rules() -> list[Clause]:
     return [
-        Clause(ways, EFFECTS[name], tells=name != "source")
+        Clause(ways, effects()[name], tells=name != "source")
         for name, ways in clauses("lines").items()
     ]
 
@@ -519,14 +482,6 @@ def _stages(text: LinesRequest) -> list[tuple[int, str]]:
     return stages
 
 
-#: What a comment begins with, by the extension of its file, where that is no "#".
-_COMMENTS: Final = dict.fromkeys(("c", "h", "cpp", "cs", "java", "js", "ts", "go", "rs"), "//") | {
-    "sql": "--",
-    "lua": "--",
-    "ini": "[#;]",
-}
-
-
 def _number(text: LinesRequest, stages: list[tuple[int, str]]) -> None:
     """Let the lines be shown with their numbers in the file."""
     if [place for place, _ in stages] == [FILTER] and stages[0][1].startswith("grep"):
@@ -555,7 +510,7 @@ def _with_options(command: str, text: LinesRequest) -> str:
             return f"cut -d {delimiter} -f {','.join(numbers)}"
         out = f" -v OFS={delimiter}" if text.delimiter else ""
         return f"awk{awk}{out} '{{print {', '.join(f'${one}' for one in numbers)}}}'"
-    mark = _COMMENTS.get(text.files[0].rpartition(".")[2], "#")
+    mark = data("effects")["comments"].get(text.files[0].rpartition(".")[2], "#")
     command = command.replace("\0K", mark)
     return command.replace("\0i", text.case).replace("\0F", awk).replace("\0T", sort)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import Misfit, Toolset, Value
+from aish_lsp.offline.words import data
 
 
 @dataclass(slots=True)
@@ -223,10 +225,6 @@ def _word(option: str) -> Make:
     return test
 
 
-def _flat(*words: str) -> Make:
-    return lambda _: words
-
-
 def _executable(things: Things) -> list[str]:
     return ["-executable" if things.target.gnu else "-perm +111"]
 
@@ -242,8 +240,8 @@ def _for_me(test: str) -> Make:
     return make
 
 
-#: What the predicates of clauses.toml add to the tests of find.
-PREDICATES: Final[Mapping[str, Make]] = {
+#: What the predicates of clauses.toml add to the tests of find that effects.toml does not say.
+_OWN: Final[dict[str, Make]] = {
     "name": called,
     "begins": _names("{}*"),
     "ends": _names("*{}"),
@@ -272,14 +270,18 @@ PREDICATES: Final[Mapping[str, Make]] = {
     "owner": _owner,
     "group": _word("-group"),
     "mode": _word("-perm"),
-    "empty": _flat("-empty"),
-    "hidden": _flat("-name '.*'"),
     "executable": _executable,
-    "writable": _flat("-perm -o+w"),
     "may_write": _for_me("-writable"),
     "may_read": _for_me("-readable"),
-    "setuid": _flat("-perm -4000"),
-    "setgid": _flat("-perm -2000"),
     "inode": lambda _, number: [f"-inum {number[0].number}"],
     "path": lambda _, found: _any("-path", [f"*{one.glob}*" for one in found]),
 }
+
+
+def predicates() -> dict[str, Make]:
+    """Return what each predicate of clauses.toml adds to the tests of find."""
+    return {name: partial(_flat, test) for name, test in data("effects")["tests"].items()} | _OWN
+
+
+def _flat(test: str, _: Things) -> list[str]:
+    return [test]

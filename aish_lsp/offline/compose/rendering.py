@@ -9,95 +9,19 @@ from typing import Final
 from aish_lsp.offline.choosing import quoted
 from aish_lsp.offline.compose.grammar import Misfit
 from aish_lsp.offline.compose.predicates import Things
+from aish_lsp.offline.words import data
 
-#: What prints a number before each path: the arguments of GNU's find, and of BSD's.
-_NUMBERED: Final = {
-    "size": (r"-printf '%s %p\n'", "-exec stat -f '%z %N' {} +"),
-    "time": (r"-printf '%T@ %p\n'", "-exec stat -f '%m %N' {} +"),
-}
-_EXTENSIONS: Final = r" | sed -n 's/.*[^/]\.\([^./]*\)$/\1/p'"
-#: What is wanted, as arguments of find, and what its output goes through.
-WANTS: Final = {
-    "": ("", ""),
-    "count": ("", " | wc -l"),
-    "lines": ("-exec cat {} +", " | wc -l"),
-    "words": ("-exec cat {} +", " | wc -w"),
-    "lines_each": ("-exec wc -l {} +", ""),
-    "md5sum": ("-exec md5sum {} +", ""),
-    "sha1sum": ("-exec sha1sum {} +", ""),
-    "sha256sum": ("-exec sha256sum {} +", ""),
-    "head": ("-exec head -n {number} {{}} +", ""),
-    "tail": ("-exec tail -n {number} {{}} +", ""),
-    "details": ("-exec ls -ld {} +", ""),
-    "cat": ("-exec cat {} +", ""),
-    "file": ("-exec file {} +", ""),
-    "extensions": ("", f"{_EXTENSIONS} | sort -u"),
-    "parents": (r"-exec dirname {} \;", " | sort -u"),
-    "sizes": ("-exec du -h {} +", ""),
-    "total": ("size", " | awk '{n += $1} END {print n + 0}'"),
-    "largest": ("size", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
-    "smallest": ("size", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
-    "newest": ("time", " | sort -rn | head -n {number} | cut -d ' ' -f 2-"),
-    "oldest": ("time", " | sort -n | head -n {number} | cut -d ' ' -f 2-"),
-    "by_size": ("size", " | sort -rn"),
-    "by_size_up": ("size", " | sort -n"),
-    "by_time": ("time", " | sort -rn | cut -d ' ' -f 2-"),
-}
 #: What is wanted that leaves some of the things out.
 LIMITED: Final = ("largest", "smallest", "newest", "oldest")
-_PER: Final = {
-    "extension": f"{_EXTENSIONS} | sort | uniq -c | sort -rn",
-    "folder": " | sed 's|/[^/]*$||' | sort | uniq -c",
-}
-_ACTS: Final = {
-    "copy": r"-exec cp{r} {{}} {to} \;",
-    "move": r"-exec mv {{}} {to} \;",
-    "chmod": "-exec chmod {to} {{}} +",
-    "chown": "-exec chown {to} {{}} +",
-    "chgrp": "-exec chgrp {to} {{}} +",
-    "chown_both": "-exec chown {to}:{to} {{}} +",
-    "extension": """-exec sh -c 'for f; do mv -- "$f" "${{f%.*}}.$0"; done' {to} {{}} +""",
-    "prefix": """-exec sh -c 'for f; do mv -- "$f" "${{f%/*}}/$0${{f##*/}}"; done' {to} {{}} +""",
-}
-
-
 _KINDS: Final = {"f": "files", "d": "folders", "l": "symbolic links", "": "entries"}
-#: What a request does, in words; {} is the things.
-_DOES: Final = {
-    "": "Lists {}",
-    "count": "Counts {}",
-    "lines": "Counts the lines of {}",
-    "words": "Counts the words of {}",
-    "lines_each": "Counts the lines of each of {}",
-    "head": "Shows the first lines of each of {}",
-    "tail": "Shows the last lines of each of {}",
-    "details": "Lists {} with their details",
-    "cat": "Prints the contents of {}",
-    "file": "Says what is in each of {}",
-    "sizes": "Shows how much room each takes of {}",
-    "total": "Adds up the sizes, in bytes, of {}",
-    "by_size": "Lists with their sizes, the largest first, {}",
-    "by_size_up": "Lists with their sizes, the smallest first, {}",
-    "extensions": "Lists once each extension of {}",
-    "parents": "Lists once each folder that has any of {}",
-    "by_time": "Lists, the last changed first, {}",
-    "delete": "Deletes {}",
-    "copy": "Copies to {to} {}",
-    "move": "Moves to {to} {}",
-    "chmod": "Sets the mode {to} of {}",
-    "chown": "Makes {to} the owner of {}",
-    "chgrp": "Makes {to} the group of {}",
-    "chown_both": "Makes {to} the owner and the group of {}",
-    "archive": "Packs into {to} {}",
-    "extension": "Changes to .{to} the extension of {}",
-    "prefix": "Puts {to} before the names of {}",
-}
 
 
 def explained(things: Things) -> str:
     """Return what the command does, in a sentence."""
     does = things.act or things.want
-    said = _DOES.get(does) or ("Changes each of {}" if things.act else f"Shows {does} of {{}}")
+    said = data("effects")["does"].get(does) or (
+        "Changes each of {}" if things.act else f"Shows {does} of {{}}"
+    )
     if things.content.startswith("-H"):
         said = "Shows the lines with the text in {}"
     if things.act and things.want:
@@ -114,16 +38,6 @@ def explained(things: Things) -> str:
     )
 
 
-#: What is wanted of folders by the size of all that is in them, and what du's output goes through.
-_BY_DU: Final = {
-    "": "",
-    "sizes": "",
-    "count": " | wc -l",
-    "largest": " | sort -rh | head -n {number}",
-    "smallest": " | sort -h | head -n {number}",
-    "by_size": " | sort -rh",
-    "by_size_up": " | sort -h",
-}
 _SIZE: Final = re.compile(r"-size ([+-])(\d+)[ckMG]|-not -size (-)(\d+)c")
 
 
@@ -134,10 +48,11 @@ def folders_by_size(things: Things) -> str:
         Misfit: something else is wanted of them, too.
     """
     sized = [test for test in things.tests if "-size" in test]
-    if things.kind != "d" or not (sized or WANTS[things.want][0] == "size"):
+    by_du: dict[str, str] = data("effects")["folders"]
+    if things.kind != "d" or not (sized or data("effects")["wants"][things.want][0] == "size"):
         return ""
     if (
-        things.want not in _BY_DU
+        things.want not in by_du
         or (things.want == "count" and not sized)
         or len(sized) > 1
         or len(sized) < len(things.tests)
@@ -154,7 +69,7 @@ def folders_by_size(things: Things) -> str:
         sign = "-" * (found[1] == "-")
         words.append(f"-t {sign}{test.removeprefix('-not ').split()[1].lstrip('+-').rstrip('c')}")
     words += things.roots or ["."]
-    return " ".join(filter(None, words)) + _BY_DU[things.want].format(number=things.number)
+    return " ".join(filter(None, words)) + by_du[things.want].format(number=things.number)
 
 
 def rendered(things: Things) -> str:
@@ -179,18 +94,21 @@ def _shown(things: Things) -> str:
         return _with_content(find, things)
     if things.act and not things.want:
         return _acting(find, things)
-    argument, pipe = WANTS[things.want]
-    if argument in _NUMBERED:
-        argument = _NUMBERED[argument][not things.target.gnu]
+    known = data("effects")
+    argument: str
+    pipe: str
+    argument, pipe = known["wants"][things.want]
+    if argument in known["numbered"]:
+        argument = known["numbered"][argument][not things.target.gnu]
     elif "number" in argument:
         argument = argument.format(number=things.number)
     pipe = pipe.replace("{number}", things.number)
     if things.act:
         return _acting_on_some(find, argument, pipe, things)
-    if things.sort in _PER:
+    if things.sort in known["per"]:
         if things.want != "count":
             raise Misfit("only counted by groups")
-        pipe = _PER[things.sort]
+        pipe = known["per"][things.sort]
     elif things.sort:
         pipe = f"{pipe} | sort"
     return f"{find} {argument}".strip() + pipe
@@ -262,10 +180,10 @@ def _found(find: str, things: Things) -> str:
     if things.want not in ("", "count"):
         raise Misfit("more of files with a content")
     sort = " | sort" if things.sort == "sort" else ""
-    if things.sort in _PER:
+    if things.sort in (per := data("effects")["per"]):
         if things.want != "count" or not things.content.startswith("-l"):
             raise Misfit("only counted by groups")
-        return f"{find} -exec grep {things.content} {{}} +{_PER[things.sort]}"
+        return f"{find} -exec grep {things.content} {{}} +{per[things.sort]}"
     if things.want == "count" and things.content.startswith("-H"):
         return f"{find} -exec grep -h{things.content[2:]} {{}} + | wc -l"
     pipe = f"{' | wc -l' * bool(things.want)}{sort}"
@@ -300,7 +218,7 @@ def _acting(find: str, things: Things) -> str:
         things.to = f"{things.to.rstrip('/')}/"
         find += _without_destination(things)
     recursive = " -r" if things.kind != "f" else ""
-    return f"{find} {_ACTS[things.act].format(to=things.to, r=recursive)}"
+    return f"{find} {data('effects')['acts'][things.act].format(to=things.to, r=recursive)}"
 
 
 def _acting_on_some(find: str, argument: str, pipe: str, things: Things) -> str:

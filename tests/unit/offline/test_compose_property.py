@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.offline.compose import compose
-from aish_lsp.offline.compose.files import EFFECTS
+from aish_lsp.offline.compose.files import effects
 from aish_lsp.offline.compose.grammar import clauses as clauses_of
-from aish_lsp.offline.compose.lines import EFFECTS as LINE_EFFECTS
-from aish_lsp.offline.compose.predicates import PREDICATES
-from aish_lsp.offline.compose.rendering import WANTS
+from aish_lsp.offline.compose.lines import effects as line_effects
+from aish_lsp.offline.compose.predicates import predicates
+from aish_lsp.offline.words import data
 from aish_lsp.offline.workspace import WorkspaceFacts
 from aish_lsp.shell.risk import classify
 
@@ -261,10 +261,10 @@ def test_an_action_changes_just_what_is_asked(
 
 
 def test_each_clause_of_the_tables_has_an_effect() -> None:
-    wanted = {name for name in clauses_of("files") if name not in EFFECTS}
-    assert wanted <= WANTS.keys()
-    assert clauses_of("lines").keys() == LINE_EFFECTS.keys()
-    assert clauses_of("predicates").keys() == PREDICATES.keys() | {"holds"}
+    wanted = {name for name in clauses_of("files") if name not in effects()}
+    assert wanted <= data("effects")["wants"].keys()
+    assert clauses_of("lines").keys() == line_effects().keys()
+    assert clauses_of("predicates").keys() == predicates().keys() | {"holds"}
 
 
 @pytest.mark.parametrize(
