@@ -23,7 +23,7 @@ from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: A word that bash takes literally without quotes.
-_PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
+_PLAIN: Final = re.compile(r"(?!.*[=:]~)[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
 _PIECE: Final = re.compile(r"'(?P<quoted>[^']*)'|\{(?P<name>[a-z]+\d?)(?:\|(?P<form>[a-z]+))?\}")
 _PLACEHOLDER: Final = re.compile(r"<[a-z][a-z0-9 -]*>")
 _PATHS: Final = frozenset(("file", "folder", "path", "archive"))

@@ -128,6 +128,11 @@ def _read(name: str) -> dict[str, Any]:
         raise ValueError(f"{path.name}: {error}") from error
 
 
+def spelled_out(text: str, parts: Mapping[str, str]) -> str:
+    """Return an expression with what each @NAME in it stands for."""
+    return re.sub("@([A-Z]+)", lambda name: spelled_out(parts[name[1]], parts), text)
+
+
 def group(name: str) -> frozenset[str]:
     """Return the list of words that words.toml keeps under ``name``."""
     return words().groups[name]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import quoted, quoted_path
-from aish_lsp.offline.words import data, group, words
+from aish_lsp.offline.words import data, group, spelled_out, words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
 _MOST: Final = 600
@@ -299,13 +299,8 @@ def _word(word: str) -> str:
     if word in short:
         return _expression(short[word])
     if word in (values := data("effects")["values"]):
-        return _shape(values[word])
+        return spelled_out(values[word], data("effects")["parts"])
     return word.replace("~", "(?:n?ing|e?s|e?d|e)?") + " "
-
-
-def _shape(text: str) -> str:
-    """Return an expression with what each @NAME in it stands for."""
-    return re.sub("@([A-Z]+)", lambda name: _shape(data("effects")["parts"][name[1]]), text)
 
 
 def resaid(sentence: str, ways: str) -> str:

@@ -181,6 +181,10 @@ def test_a_command_of_the_user_stays_one_command(text: str) -> None:
     assert argv(rendered.removesuffix(" > out.txt"))[:2] == [b"timeout", b"5"]
 
 
+def test_a_tilde_that_bash_would_expand_in_an_assignment_is_quoted() -> None:
+    assert [quoted("X=~"), quoted("a:~/b"), quoted("a~")] == ["'X=~'", "'a:~/b'", "a~"]
+
+
 @pytest.mark.parametrize("name", ["-rf", "--help", "a b", "$(x)", "a;b", "a\nb", "'", "", "é", "*"])
 def test_what_is_no_name_is_no_branch_package_or_user(name: str) -> None:
     assert not is_name(name)
