@@ -218,12 +218,13 @@ def clipboard(text: str) -> Step:
 
 
 def website(address: str) -> Step:
-    """See VS Code ask whether it may open a website, and leave it."""
+    """See VS Code ask whether it may open a website, and leave it: no page is opened."""
 
     def see(day: Day) -> None:
         dialog = day.bench.dialog()
         assert address in dialog.inner_text()
         dialog.get_by_role("button", name="Cancel").click()
+        assert len(day.page.context.pages) == 1
 
     return see
 

@@ -312,6 +312,8 @@ class Chat {
     const link = (event.target as Element | null)?.closest<HTMLElement>("a[href]");
     if (!link) return;
     event.preventDefault();
+    // Else VS Code, which listens at the window, opens the page too, and without a question.
+    event.stopPropagation();
     const { target } = link.dataset;
     if (target) this.post({ kind: "openFile", session: this.session, target });
     else this.post({ kind: "link", href: link.getAttribute("href") ?? "" });
