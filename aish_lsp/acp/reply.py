@@ -56,18 +56,18 @@ class ShownReply:
         used: shows what the session has used.
 
     Attributes:
-        commands: the commands that the reply suggests.
+        commands: the commands that the reply suggests, by their ids.
     """
 
     def __init__(self, updates: Updates, used: Callable[[], Awaitable[None]]) -> None:
         self._updates = updates
         self._used = used
-        self.commands: list[CommandInfo] = []
+        self.commands: dict[str, CommandInfo] = {}
         self._notices: list[str] = []
         self._in_text = False
         self._steps: dict[int, schema.PlanEntry] = {}
         # The commands that a step towards a goal has run.
-        self._ran: list[str] = []
+        self._ran: set[str] = set()
         # The call that runs a command; others end before it begins.
         self._calling = ""
 
@@ -81,7 +81,8 @@ class ShownReply:
             case Reasoning(delta=delta):
                 await updates.think(delta)
             case Command(command=info):
-                self._add(info)
+                # One from a fence may be told again, with the same id.
+                self.commands[info.id] = info
             case Tool():
                 await self._take_call(event)
             case Output():
@@ -108,14 +109,6 @@ class ShownReply:
             self._in_text = False
             await self._updates.say(f"{begin}{quote(in_slashes(notice))}\n")
 
-    def _add(self, info: CommandInfo) -> None:
-        """Keep a suggested command; one from a fence may be told again, with the same id."""
-        at = next((at for at, one in enumerate(self.commands) if one.id == info.id), None)
-        if at is None:
-            self.commands.append(info)
-        else:
-            self.commands[at] = info
-
     async def _take_call(self, event: Tool) -> None:
         kind = kind_of(event.name) if event.server == OWN_TOOLS else "other"
         await self.show_notices()
@@ -135,11 +128,9 @@ class ShownReply:
 
     async def _take_output(self, event: Output) -> None:
         """Show that a command runs, and what it prints."""
-        info = next((one for one in self.commands if one.id == event.command_id), None)
-        if info is not None:
+        if (info := self.commands.get(event.command_id)) is not None:
             await self._updates.begin_call(info.id, info.text, "execute", {"command": info.text})
-            if info.id not in self._ran:
-                self._ran.append(info.id)
+            self._ran.add(info.id)
         call_id = self._calling or event.command_id
         await self._updates.call_runs(call_id)
         # The result of a tool call has what it printed.
@@ -153,7 +144,7 @@ class ShownReply:
         await self._updates.plan([*self._steps.values()])
         if status == "completed":
             ended: schema.ToolCallStatus = "completed" if event.status == "done" else "failed"
-            for command_id in self._ran:
+            for command_id in sorted(self._ran):
                 await self._updates.end_call(command_id, ended)
             self._ran.clear()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -294,13 +294,9 @@ class AcpSession(Face):
 
     # Commands
 
-    async def _suggest(self, commands: Sequence[CommandInfo]) -> None:
+    async def _suggest(self, commands: Collection[str]) -> None:
         """Offer the commands of a reply: in ``act`` each is asked about, else listed."""
-        waiting = [
-            one
-            for one in self.session.last_turn_suggestions
-            if any(info.id == one.info.id for info in commands)
-        ]
+        waiting = [one for one in self.session.last_turn_suggestions if one.info.id in commands]
         if self.mode == "ask":
             rows = [f"- `/run {one.number}` ({one.info.risk})" for one in waiting]
             if rows:

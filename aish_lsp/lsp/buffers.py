@@ -54,9 +54,9 @@ class EditorBuffers:
         self._alike: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._compared: set[str] = set()
         self._changed = asyncio.Event()
-        documents.on_change(lambda uri, changes: self._on_change(uri, is_opened=not changes))
-        documents.on_save(self._on_save)
-        documents.on_close(self._on_close)
+        documents.on_change.append(lambda uri, changes: self._on_change(uri, is_opened=not changes))
+        documents.on_save.append(self._on_save)
+        documents.on_close.append(self._on_close)
 
     def can_save(self) -> bool:
         """Return whether the client declares that it saves files and reloads changed ones."""

@@ -127,9 +127,9 @@ def setup(
 
     server.bind("aish.chat.open", open_chat)
     server.bind("aish.chat.send", send)
-    documents.on_change(changed)
-    documents.on_save(saved)
-    documents.on_close(chats.follow_closing)
+    documents.on_change.append(changed)
+    documents.on_save.append(saved)
+    documents.on_close.append(chats.follow_closing)
     workspaces.on_open(lambda workspace: _begin(server, workspace))
     workspaces.on_close(chats.closed)
     server.on_shutdown(chats.aclose)

@@ -179,8 +179,16 @@ class CommandHandlers:
         tell = self.server.tell if operation.comes_in_pieces else messages.append
         face = EditorFace(call, tell, listed)
         caller = Caller(workspace, workspace.shown, face, guess=guess)
-        work = carry_out(caller, command, params.session)
-        carried = await self._carried(operation, work, messages)
+        work: Awaitable[Carried] = carry_out(caller, command, params.session)
+        if not operation.comes_in_pieces:
+            work = answer_before_asking(self.server, work, lambda carried: _text(messages, carried))
+        try:
+            carried = await work
+        except AishError:
+            # What is shown now must not be part of what is shown after a question.
+            while messages:
+                self.server.tell(messages.pop(0))
+            raise
         text, token = _text(messages, carried), params.partial_result_token
         if carried.job is None or token is None:
             return ChatLineDone(workspace.shown.id, text, None, None)
@@ -189,24 +197,6 @@ class CommandHandlers:
         if operation.comes == "candidates" and result.candidates:
             text = self._listed[workspace] = checklist(result.candidates)
         return ChatLineDone(workspace.shown.id, text, operation.comes, result)
-
-    async def _carried(
-        self, operation: Operation, work: Awaitable[Carried], messages: list[str]
-    ) -> Carried:
-        """Return the result of a command; if it is refused, show the messages that it sent before.
-
-        Raises:
-            AishError: the command is refused.
-        """
-        if not operation.comes_in_pieces:
-            work = answer_before_asking(self.server, work, lambda carried: _text(messages, carried))
-        try:
-            return await work
-        except AishError:
-            # What is shown now must not be part of what is shown after a question.
-            while messages:
-                self.server.tell(messages.pop(0))
-            raise
 
     async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
         workspace, prefix = self.workspaces.resolve(params), params.prefix

@@ -85,13 +85,18 @@ OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
 
 
 class OpenDocuments:
-    """The open documents, the editor that shows them, and the callbacks for their changes."""
+    """The open documents, and the editor that shows them.
+
+    Attributes:
+        on_change: is called when a document is opened or changes.
+        on_save, on_close: is called with each document that is saved, or closed.
+    """
 
     def __init__(self, server: BaseServer) -> None:
         self._server = server
-        self._changed: list[OnChange] = []
-        self._saved: list[Callable[[str], None]] = []
-        self._closed: list[Callable[[str], None]] = []
+        self.on_change: list[OnChange] = []
+        self.on_save: list[Callable[[str], object]] = []
+        self.on_close: list[Callable[[str], object]] = []
 
     @property
     def capabilities(self) -> EditorCapabilities:
@@ -196,34 +201,12 @@ class OpenDocuments:
         asking = self._server.window_show_document_async(params)
         self._server.spawn(self._server.answer_of(asking, ANSWER_TIMEOUT), "show a document")
 
-    def on_change(self, callback: OnChange) -> None:
-        """Call ``callback`` when a document is opened or changes."""
-        self._changed.append(callback)
-
-    def on_save(self, callback: Callable[[str], None]) -> None:
-        """Call ``callback`` with each document that is saved."""
-        self._saved.append(callback)
-
-    def on_close(self, callback: Callable[[str], None]) -> None:
-        """Call ``callback`` with each document that is closed."""
-        self._closed.append(callback)
-
     def changed(
         self, uri: str, changes: Sequence[types.TextDocumentContentChangeEvent] = ()
     ) -> None:
         """Call the callbacks for changes."""
-        for callback in self._changed:
+        for callback in self.on_change:
             callback(uri, changes)
-
-    def saved(self, uri: str) -> None:
-        """Call the callbacks for saved documents."""
-        for callback in self._saved:
-            callback(uri)
-
-    def closed(self, uri: str) -> None:
-        """Call the callbacks for closed documents."""
-        for callback in self._closed:
-            callback(uri)
 
 
 def versioned(document: OpenDocument, *edits: types.TextEdit) -> types.WorkspaceEdit:
@@ -268,8 +251,10 @@ def setup(server: BaseServer, documents: OpenDocuments) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def _saved(params: types.DidSaveTextDocumentParams) -> None:
-        documents.saved(params.text_document.uri)
+        for callback in documents.on_save:
+            callback(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:
-        documents.closed(params.text_document.uri)
+        for callback in documents.on_close:
+            callback(params.text_document.uri)

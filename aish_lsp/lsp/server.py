@@ -113,7 +113,7 @@ def _offer_actions(server: AishServer) -> None:
         server.services.ask_user,
     )
     server.bind("aish.selection.replace", replacing.replace)
-    documents.on_change(server.selections.changed)
+    documents.on_change.append(server.selections.changed)
     others = (
         partial(checklist_actions, documents, conversations),
         replacing.actions,

@@ -326,8 +326,8 @@ def setup(
     def _lenses(params: types.CodeLensParams) -> list[_Lens]:
         return suggestions.lenses(params.text_document.uri)
 
-    documents.on_change(lambda _uri, _changes: suggestions.changed())
-    documents.on_close(suggestions.closed)
+    documents.on_change.append(lambda _uri, _changes: suggestions.changed())
+    documents.on_close.append(suggestions.closed)
     workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
 
 

@@ -214,7 +214,7 @@ class FileWatch:
         self._asked = False
         self._watches = False
         self._workspaces.on_open(self._opened)
-        documents.on_save(self._saved)
+        documents.on_save.append(self._saved)
 
         @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
