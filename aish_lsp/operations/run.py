@@ -13,7 +13,8 @@ from aish_lsp.agent.events import CommandInfo
 from aish_lsp.agent.execution import RunReport, RunRequest
 from aish_lsp.agent.execution import approve as begin_approved
 from aish_lsp.agent.execution import run as begin
-from aish_lsp.agent.norris.run import Goal, NorrisResult, pursue, unfinished
+from aish_lsp.agent.norris import Pursuit
+from aish_lsp.agent.norris.run import NorrisResult, pursue, unfinished
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
@@ -262,14 +263,15 @@ async def start(caller: Caller, params: NorrisParams) -> Job[NorrisResult]:
         Denied: no folder is open, or the user did not agree.
         BackendUnavailable, BackendRejected, OverBudget, CostCap: no model answered.
     """
-    goal = Goal(params.goal or "", params.allow_caution, params.max_steps)
+    pursuit = Pursuit(params.goal or "", params.allow_caution, params.max_steps)
     if params.resume:
         before = unfinished(await caller.session.recorder.history())
         if before is None:
             raise NotFound("There is no goal in this session to continue.")
-        allow = params.allow_caution or before.allow_caution
-        goal = Goal(before.text, allow, params.max_steps, before.group, before.steps)
-    return pursue(caller.session, goal)
+        pursuit = before
+        pursuit.allow_caution |= params.allow_caution
+        pursuit.max_steps = params.max_steps
+    return pursue(caller.session, pursuit)
 
 
 @operation("norris.stop", SessionTarget, Line("norris stop"), at_once=True)

@@ -194,10 +194,8 @@ async def _continued(caller: Caller, resumed: Resumed) -> Answer[Continued]:
     waiting = len(session.last_turn_suggestions)
     if waiting:
         text += f" {count_of(waiting, 'suggested command')} can still be run."
-    if goal := unfinished(await session.recorder.history()):
-        text += (
-            f" Its goal was not reached, *{escaped(goal.text)[:80]}*: `:norris resume` continues."
-        )
+    if pursuit := unfinished(await session.recorder.history()):
+        text += f" Its goal was not reached, *{escaped(pursuit.goal)[:80]}*: `:norris resume` continues."
     caller.tell(resumed.notices)
     return Answer(Continued(session.id, resumed.messages), text)
 

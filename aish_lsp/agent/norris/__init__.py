@@ -33,24 +33,26 @@ _LONGEST_LINES: Final = 1_500
 
 @dataclass(slots=True)
 class Pursuit:
-    """A run of the autonomous loop.
+    """A goal, and the run of the autonomous loop that pursues it.
 
     Attributes:
         goal: the goal, in the user's words.
-        group: the undo group of all changes of the run.
         allow_caution: whether ``caution`` commands may run without asking if they can be undone.
+        max_steps: the most steps of the run; None for what is configured.
+        group: the undo group of all changes for the goal; empty before its first run.
+        made: how many steps earlier runs of the ``group`` made for it.
         works: whether the confinement profile ``work``, which that needs, is available.
-        is_resumed: whether it continues an earlier run.
         said: what the user added, for the next step's message.
         steps: a line about each finished step, by the id of its exchange.
         allowed: the commands that the user has allowed during the run.
     """
 
     goal: str
-    group: str
     allow_caution: bool = False
+    max_steps: int | None = None
+    group: str = ""
+    made: int = 0
     works: bool = False
-    is_resumed: bool = False
     said: list[str] = field(default_factory=list)
     steps: dict[str, str] = field(default_factory=dict)
     allowed: set[Approvable] = field(default_factory=set)
@@ -59,7 +61,7 @@ class Pursuit:
     @property
     def is_under_way(self) -> bool:
         """Whether a step was already made, so that the next message is the loop's."""
-        return self.is_resumed or bool(self.steps)
+        return bool(self.made or self.steps)
 
     @property
     def acts_alone(self) -> bool:

@@ -62,39 +62,28 @@ class NorrisResult:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A goal to pursue; ``steps`` is how many steps earlier runs of the ``group`` made for it."""
-
-    text: str
-    allow_caution: bool = False
-    max_steps: int | None = None
-    group: str = ""
-    steps: int = 0
-
-
-def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
+def pursue(session: Session, pursuit: Pursuit) -> Job[NorrisResult]:
     """Begin to pursue a goal. If the session is answering a question, wait for that.
 
     Raises:
         InvalidArgument: the goal is empty.
         Busy: a goal is already being pursued in this session.
     """
-    if not goal.text.strip():
+    if not pursuit.goal.strip():
         raise InvalidArgument("Name a goal: `:norris GOAL`.", path="goal")
     if session.goal_job in session.jobs:
         raise Busy("A goal is being pursued here. `:norris stop` ends that.")
     job_id = new_id()
-    goal = replace(goal, group=goal.group or job_id)
+    pursuit.group = pursuit.group or job_id
     session.goal_job = job_id
     return session.jobs.start(
         job_id,
-        lambda emit: _Run(session, goal, emit).pursue(),
-        f"goal: {one_line(goal.text)}",
+        lambda emit: _Run(session, pursuit, emit).pursue(),
+        f"goal: {one_line(pursuit.goal)}",
     )
 
 
-def unfinished(log: LoadedSession) -> Goal | None:
+def unfinished(log: LoadedSession) -> Pursuit | None:
     """Return the last goal that a session pursued, or None if it was reached or there is none."""
     runs = [record for record in log.records if record.get("event") == "norris"]
     starts = [one for one in runs if one.get("status") == "start"]
@@ -107,28 +96,25 @@ def unfinished(log: LoadedSession) -> Goal | None:
     if any(one.get("status") == "end" and one.get("outcome") == "complete" for one in since):
         return None
     steps = [number for one in since if isinstance(number := one.get("number"), int)]
-    return Goal(
+    return Pursuit(
         start["goal"],
         allow_caution=start.get("allowCaution") is True,
         group=str(start.get("group", "")),
-        steps=max(steps, default=0),
+        made=max(steps, default=0),
     )
 
 
 class _Run:
     """A run of the loop in progress."""
 
-    def __init__(self, session: Session, goal: Goal, emit: Emit) -> None:
+    def __init__(self, session: Session, pursuit: Pursuit, emit: Emit) -> None:
         self._session = session
         self._workspace = session.workspace
-        self._goal = goal
+        self._pursuit = pursuit
         self._emit = emit
-        self._pursuit = Pursuit(
-            goal.text, goal.group, goal.allow_caution, is_resumed=goal.steps > 0
-        )
         self._bounds = session.workspace.config.norris
-        self._number = goal.steps
-        self._first = goal.steps + 1
+        self._number = pursuit.made
+        self._first = pursuit.made + 1
         self._undo_note = ""
         self._model: str | None = None
         self._notes: list[str] = []
@@ -165,14 +151,14 @@ class _Run:
             self._workspace.changed()
 
     async def _pursue(self) -> Outcome[NorrisResult]:
-        if self._goal.allow_caution:
+        pursuit = self._pursuit
+        if pursuit.allow_caution:
             await self._check_work_profile()
-        goal = self._goal
-        if goal.steps and not await self._workspace.undo.is_last(goal.group):
+        if pursuit.made and not await self._workspace.undo.is_last(pursuit.group):
             # Another command has run since then, and has to be undone first.
             self._undo_note = " since it was resumed"
         await self._session.recorder.pursued(
-            "start", goal=goal.text, group=goal.group, allowCaution=goal.allow_caution
+            "start", goal=pursuit.goal, group=pursuit.group, allowCaution=pursuit.allow_caution
         )
         how: RunOutcome
         error: AishError | None = None
@@ -195,7 +181,7 @@ class _Run:
             self._session.recorder.pursued("end", outcome=how, number=steps, summary=summary)
         )
         notice = self._end_notice(how, further)
-        if steps > self._goal.steps and not await self._workspace.why_no_undo():
+        if steps > self._pursuit.made and not await self._workspace.why_no_undo():
             notice += f" `:undo` restores all files that it changed{self._undo_note}."
         if self._pursuit.said:
             notice += " What you added last was not sent."
@@ -206,11 +192,11 @@ class _Run:
         self, how: RunOutcome, summary: str, error: AishError | None = None
     ) -> Outcome[NorrisResult]:
         finishes: dict[RunOutcome, FinishReason] = {"stopped": "cancelled", "error": "error"}
-        made = self._number - self._goal.steps
+        made = self._number - self._pursuit.made
         return Outcome(NorrisResult(how, made, summary), finishes.get(how, "stop"), error)
 
     def _end_notice(self, how: RunOutcome, summary: str) -> str:
-        made = count_of(self._number - self._goal.steps, "step")
+        made = count_of(self._number - self._pursuit.made, "step")
         sentence = {
             "complete": f"The goal was reached in {made}.",
             "blocked": f"The goal cannot be reached: stopped after {made}.",
@@ -306,8 +292,8 @@ class _Run:
     def _limit(self) -> str:
         """Return why the next step would exceed a limit; empty if it would not."""
         bounds = self._bounds
-        most = self._goal.max_steps or bounds.max_steps
-        if self._number - self._goal.steps >= most:
+        most = self._pursuit.max_steps or bounds.max_steps
+        if self._number - self._pursuit.made >= most:
             return f"It made {count_of(most, 'step')} (norris.max_steps)."
         session = self._session
         upcoming = session.next_request(self._message(self._number + 1)).size.total
@@ -326,9 +312,9 @@ class _Run:
         parts = [*self._notes, *self._pursuit.said]
         if number > self._first:
             return "\n".join([f"[norris] step {number}", *parts])
-        if self._goal.steps:
+        if self._pursuit.made:
             parts.insert(0, "It goes on after a break: look how things stand first.")
-        return "\n".join([f"[norris] goal: {self._goal.text}", *parts])
+        return "\n".join([f"[norris] goal: {self._pursuit.goal}", *parts])
 
     async def _step(self) -> tuple[RunOutcome, str] | None:
         """Make a step; if it ends the run, return how.
@@ -336,7 +322,7 @@ class _Run:
         Raises:
             CancelledError: the run was stopped; the end of the step has been reported.
         """
-        number, goal = self._number, self._goal.text
+        number, goal = self._number, self._pursuit.goal
         message = self._message(number)
         added = len(self._pursuit.said)
         turn_id = new_id()
@@ -359,7 +345,7 @@ class _Run:
             raise done.error
         verdict = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
         commands = [] if verdict else meant(result.commands, result.text)
-        work = StepWork(self._session, self._goal.group, self._emit, self._exits)
+        work = StepWork(self._session, self._pursuit.group, self._emit, self._exits)
         calls = work.take_calls(turn.calls.broken_off)
         ids = tuple(info.id for info in commands)
         step = Step(number, goal, "planned", _plan(result), ids, tuple(calls))

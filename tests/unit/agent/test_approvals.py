@@ -250,7 +250,7 @@ async def test_who_wants_to_be_asked_always_is_asked_always(place: Place) -> Non
 
 async def test_a_goal_that_may_run_a_command_is_not_asked_about_it_again(place: Place) -> None:
     session = place.workspace.shown
-    session.pursuit = Pursuit("tests pass", "group")
+    session.pursuit = Pursuit("tests pass", group="group")
     place.answer = True
     for _ in range(2):
         await place.run("sh run.sh", group="group")
@@ -265,7 +265,7 @@ async def test_without_work_a_goals_question_says_that_the_command_runs_unconfin
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
-    place.workspace.shown.pursuit = Pursuit("tests pass", "group")
+    place.workspace.shown.pursuit = Pursuit("tests pass", group="group")
     await place.run("sh run.sh", group="group")
     assert "covers the same command when it comes again (unconfined)." in place.asked[0].message
 

@@ -12,7 +12,8 @@ from machine import needs, without_namespaces
 from test_turn import Place, place
 
 from aish_lsp.agent.events import Notice, Output, Step, Text, Usage
-from aish_lsp.agent.norris.run import Goal, pursue, unfinished
+from aish_lsp.agent.norris import Pursuit
+from aish_lsp.agent.norris.run import pursue, unfinished
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, NotFound
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest
 
@@ -30,7 +31,7 @@ async def test_a_command_that_was_stopped_has_no_exit_status(place: Place) -> No
     place.workspace.services.ask_user = agree
     said = "I try both.\nCMD: echo one\nCMD: sleep 60\n"
     place.replies = [(Text(said), Usage(400, 10), Finish("stop"))]
-    job = pursue(place.session, Goal("Do it."))
+    job = pursue(place.session, Pursuit("Do it."))
     steps: list[Step] = []
     async for event in job.events():
         if isinstance(event, Step):
@@ -51,7 +52,7 @@ async def test_a_secret_that_a_line_would_cut_is_not_logged(place: Place) -> Non
     place.workspace.services.environ = {"SHOP_TOKEN": secret}
     said = f"I look.\nCMD: echo {'x' * 90} {secret}\n"
     place.replies = [(Text(said), Usage(400, 10), Finish("stop"))]
-    await pursue(place.session, Goal("Do it.", max_steps=1)).result()
+    await pursue(place.session, Pursuit("Do it.", max_steps=1)).result()
     [line] = [line for line in place.log() if line.get("status") == "step"]
     assert "x" * 90 in line["line"]
     assert secret[:6] not in line["line"]
@@ -62,7 +63,7 @@ async def test_a_command_without_its_end_is_not_run_and_the_model_is_told(place:
     place.workspace.services.ask_user = agree
     replies = ["I write it.\nCMD: cat > new.yml <<'EOF'\na: 1\n", "GOAL: blocked: no\n"]
     place.replies = [(Text(said), Usage(400, 10), Finish("stop")) for said in replies]
-    await pursue(place.session, Goal("Do it.", allow_caution=True)).result()
+    await pursue(place.session, Pursuit("Do it.", allow_caution=True)).result()
     assert place.workspace.root is not None
     assert not (place.workspace.root / "new.yml").exists()
     assert (
@@ -75,19 +76,19 @@ async def test_a_folder_that_is_gone_is_named(place: Place) -> None:
     assert place.workspace.root is not None
     shutil.rmtree(place.workspace.root)
     with pytest.raises(NotFound, match="workspace is gone"):
-        await pursue(place.session, Goal("Do it.")).result()
+        await pursue(place.session, Pursuit("Do it.")).result()
 
 
 async def test_a_resumed_run_that_was_killed_at_once_goes_on_where_it_was(place: Place) -> None:
     place.workspace.services.ask_user = agree
     place.replies = [LOOKS]
-    await pursue(place.session, Goal("Do it.", max_steps=2)).result()
+    await pursue(place.session, Pursuit("Do it.", max_steps=2)).result()
     left = unfinished(await place.session.recorder.history())
     assert left is not None
-    assert left.steps == 2
+    assert left.made == 2
     # What a run writes before its first step.
     await place.session.recorder.pursued(
-        "start", goal=left.text, group=left.group, allowCaution=False
+        "start", goal=left.goal, group=left.group, allowCaution=False
     )
     assert unfinished(await place.session.recorder.history()) == left
 
@@ -118,7 +119,7 @@ async def test_the_user_learns_that_what_they_added_was_not_sent(
             yield event
 
     monkeypatch.setattr(place, "stream", stream)
-    job = pursue(place.session, Goal("Do it."))
+    job = pursue(place.session, Pursuit("Do it."))
     events = [event async for event in job.events()]
     *_, told = [event.message for event in events if isinstance(event, Notice)]
     assert reason in told
@@ -128,7 +129,7 @@ async def test_the_user_learns_that_what_they_added_was_not_sent(
 async def test_a_step_without_an_answer_is_no_question_to_ask_again(place: Place) -> None:
     place.workspace.services.ask_user = agree
     place.replies = [BackendRejected("The key is not valid.")]
-    assert (await pursue(place.session, Goal("Do it.")).result()).outcome == "error"
+    assert (await pursue(place.session, Pursuit("Do it.")).result()).outcome == "error"
     with pytest.raises(NotFound, match="no question to ask again"):
         place.session.asked_again()
 
@@ -142,7 +143,7 @@ async def test_commands_that_begin_alike_are_told_apart(place: Place) -> None:
         (Text(f"CMD: {start}\n"), Usage(400, 10), Finish("stop")),
         (Text("GOAL: complete\nAll is well.\n"), Usage(400, 10), Finish("stop")),
     ]
-    result = await pursue(place.session, Goal("Do it.")).result()
+    result = await pursue(place.session, Pursuit("Do it.")).result()
     assert (result.outcome, result.steps) == ("complete", 3)
     assert result.summary.startswith("All is well.\nBut the last run of `echo xxx")
     assert result.summary.endswith("(exit 2) failed.")
@@ -167,7 +168,7 @@ async def test_what_was_denied_to_a_command_is_told_with_where_it_ran(
     place.workspace.services.ask_user = agree
     replies = [f"CMD: {command}\n", "GOAL: complete\n"]
     place.replies = [(Text(said), Usage(400, 10), Finish("stop")) for said in replies]
-    job = pursue(place.session, Goal("Do it.", allow_caution=True))
+    job = pursue(place.session, Pursuit("Do it.", allow_caution=True))
     notices = [event.message async for event in job.events() if isinstance(event, Notice)]
     assert len([notice for notice in notices if said in notice]) == 1, notices
     assert not (root.parent / "outside").exists()

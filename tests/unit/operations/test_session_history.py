@@ -43,7 +43,7 @@ async def test_history_while_a_goal_acts_alone_is_judged_as_a_click_would_be(
     (root / "kept.txt").write_text("as it was")
     overwrites = "echo changed > kept.txt"
     session = written(caller, [overwrites])
-    caller.session.pursuit = Pursuit("Do it.", "g", allow_caution=True, works=True)
+    caller.session.pursuit = Pursuit("Do it.", group="g", allow_caution=True, works=True)
     suggested = caller.session.add_command(FoundCommand(overwrites, 0), "t")
     assert suggested.risk == "caution"
     assert await risks(caller, session) == ["destructive"]

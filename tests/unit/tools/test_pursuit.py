@@ -25,7 +25,7 @@ def alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
         raise NoUndo("the disk is full")
 
     monkeypatch.setattr(place.workspace.undo, "before", full)
-    place.workspace.shown.pursuit = Pursuit("x", "group", allow_caution=True, works=True)
+    place.workspace.shown.pursuit = Pursuit("x", group="group", allow_caution=True, works=True)
     place.answer = False
     return place
 
@@ -59,7 +59,7 @@ async def test_what_is_not_of_the_run_asks(alone: Place) -> None:
 def beside(place: Place) -> Place:
     """A place whose goal may act alone, in a repository; the user says no."""
     subprocess.run(["git", "init", "-q", place.folder], check=True)
-    place.workspace.shown.pursuit = Pursuit("x", "group", allow_caution=True, works=True)
+    place.workspace.shown.pursuit = Pursuit("x", group="group", allow_caution=True, works=True)
     place.answer = False
     return place
 
@@ -125,7 +125,7 @@ def test_a_goal_is_said_on_a_line_of_its_own_alone(text: str) -> None:
 
 
 def test_an_evicted_step_leaves_a_line_and_few_are_kept() -> None:
-    pursuit = Pursuit("x", "group")
+    pursuit = Pursuit("x", group="group")
     pursuit.steps = {str(number): f"step {number}: {'y' * 90}" for number in range(50)}
     for number in range(50):
         pursuit.evicted([Message("user", "", exchange=str(number)), Message("assistant", "")])

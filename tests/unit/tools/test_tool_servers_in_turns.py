@@ -17,7 +17,8 @@ from test_builtin_tools import Place, place
 
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import End, Notice, Tool
-from aish_lsp.agent.norris.run import Goal, pursue
+from aish_lsp.agent.norris import Pursuit
+from aish_lsp.agent.norris.run import pursue
 from aish_lsp.agent.session import Ask, Session
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.config.loading import Configuration
@@ -108,7 +109,7 @@ async def test_a_goal_is_reached_with_it(
     if kind == "remote":
         await session.tools.begin()
         remote.lose(404)
-    job = pursue(session, Goal("Look."))
+    job = pursue(session, Pursuit("Look."))
     events = [event async for event in job.events()]
     assert (await job.result()).outcome == "complete"
     assert [event.status for event in events if isinstance(event, Tool)][-1] == "done"
@@ -187,7 +188,7 @@ async def test_a_tool_that_a_models_server_refuses_is_left_out_in_a_goal(
     model.replies += [BackendRejected("No.", provider_message=refused, status=400)]
     model.calls("s__look")
     model.says("GOAL: complete")
-    job = pursue(place.workspace.shown, Goal("Look."))
+    job = pursue(place.workspace.shown, Pursuit("Look."))
     events = [event async for event in job.events()]
     assert (await job.result()).outcome == "complete"
     told = [event.message for event in events if isinstance(event, Notice)]
