@@ -195,7 +195,8 @@ async def _continued(caller: Caller, resumed: Resumed) -> Answer[Continued]:
     if waiting:
         text += f" {count_of(waiting, 'suggested command')} can still be run."
     if pursuit := unfinished(await session.recorder.history()):
-        text += f" Its goal was not reached, *{escaped(pursuit.goal)[:80]}*: `:norris resume` continues."
+        goal = escaped(pursuit.goal)[:80]
+        text += f" Its goal was not reached, *{goal}*: `:norris resume` continues."
     caller.tell(resumed.notices)
     return Answer(Continued(session.id, resumed.messages), text)
 
