@@ -18,7 +18,7 @@ from aish_lsp.shell.risk.data import LEVELS, rows_by_name
 
 _FOLDER: Final = Path(__file__).resolve().parents[2] / "aish_lsp" / "shell" / "risk"
 #: The fields of a wrapper's row that hold words separated by blanks.
-_LISTS: Final = ("values", "flags", "text", "stop", "after", "writes", "enters")
+_LISTS: Final = ("values", "text", "stop", "after", "writes", "enters")
 
 
 def tables() -> dict[str, Any]:

@@ -25,7 +25,6 @@ class Wrapper(NamedTuple):
     Attributes:
         words: its subcommands, such as ``exec`` of docker.
         values: options that take the next word.
-        flags: long options that take no value; whether others do is not known.
         operands: how many words of its own come between its options and the command.
         assignments: whether assignments may precede the command.
         shell: whether the rest, joined by blanks, goes to a shell.
@@ -43,7 +42,6 @@ class Wrapper(NamedTuple):
 
     words: Sequence[str]
     values: Values
-    flags: Sequence[str] = ()
     operands: int = 0
     assignments: bool = False
     shell: bool = False

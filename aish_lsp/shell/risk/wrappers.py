@@ -75,7 +75,7 @@ def _open(
         if at is None:
             return None
         words = words[at + 1 :]
-    at, doubtful, opened = _skip(review, wrapper, words)
+    at, opened = _skip(review, wrapper, words)
     inner = tuple(words[at:])
     if not inner and wrapper.shell and stdin is not None:
         review.add_input(stdin, or_else="")
@@ -90,12 +90,8 @@ def _open(
         return []
     if wrapper.appends:
         places = _placeholders(words[:at], wrapper.values)
-        return _appended(inner, places, stdin, doubtful=doubtful)
-    commands = [inner]
-    # An unknown option may have taken the first word as its value.
-    if doubtful and len(inner) > 1:
-        commands.append(inner[1:])
-    return commands
+        return _appended(inner, places, stdin)
+    return [inner]
 
 
 def _for_shell(review: Review, wrapper: Wrapper, words: Sequence[str]) -> None:
@@ -109,9 +105,7 @@ def _for_shell(review: Review, wrapper: Wrapper, words: Sequence[str]) -> None:
         review.add_joined(text)
 
 
-def _appended(
-    inner: tuple[str, ...], places: Sequence[str], stdin: Input, *, doubtful: bool
-) -> list[tuple[str, ...]]:
+def _appended(inner: tuple[str, ...], places: Sequence[str], stdin: Input) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes from one command and what it reads."""
     text = text_of(stdin, UNKNOWN)
     # It removes quotes, but not as a shell does: which words they join is not known.
@@ -127,13 +121,13 @@ def _appended(
     if UNKNOWN in text or plain != text:
         for target in places:
             commands.append((*(word.replace(target, UNKNOWN) for word in inner), f"{MANY}*"))
-    return [*commands, commands[0][1:]] if doubtful and len(inner) > 1 else commands
+    return commands
 
 
-def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
-    """Return where the command begins, whether that is uncertain, and whether a text was found."""
+def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool]:
+    """Return where the command begins, and whether a text was found."""
     at, operands = 0, wrapper.operands
-    doubtful = opened = False
+    opened = False
     while at < len(words):
         word = words[at]
         if word == "--":
@@ -149,13 +143,10 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             opened = True
             # An abbreviation may be another option after all, which takes no value.
             is_named = word[:2] != "--" or word in wrapper.text
-            doubtful = doubtful or not (text or is_named)
             at += 2 if is_named and not text else 1
         elif word[:1] == "-" and word.strip(UNKNOWN) != "-":
             takes = takes_next(word, wrapper.values)
             _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
-            is_flag = "=" in word or word[:2] != "--" or word in wrapper.flags
-            doubtful = doubtful or not (takes or is_flag)
             at += 2 if takes else 1
         elif wrapper.assignments and (match := _ASSIGNMENT.fullmatch(word)):
             level, reason, is_command = assignment_risk(match[1], before_command=True)
@@ -168,7 +159,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             at += 1
         else:
             break
-    return at, doubtful, opened
+    return at, opened
 
 
 def _note_option(review: Review, wrapper: Wrapper, word: str, following: str) -> None:
