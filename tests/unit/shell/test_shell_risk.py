@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.config.schema import RiskRule
 from aish_lsp.shell.risk import UNHELD, Verdict, classify, rules, runs_only_git
 from aish_lsp.shell.risk.data import LONGEST, rows_by_name, table
 from aish_lsp.shell.risk.matching import Arguments, Rule, Values
@@ -688,6 +689,13 @@ def test_what_no_snapshot_holds_is_not_changed_as_if_one_did(tmp_path: Path, com
 )
 def test_a_line_of_gits_own_commands(text: str, expected: bool) -> None:
     assert runs_only_git(text) is expected
+
+
+@pytest.mark.parametrize("text", ["tool --where get delete x", "tool get {--rm,x}"])
+def test_an_own_rule_does_not_hold_where_a_word_may_be_an_option_or_its_value(text: str) -> None:
+    rule = RiskRule(match="tool get !--rm", risk="safe", confine=False)
+    assert classify("tool get x", "bash", confined=True, rules=(rule,)).risk == "safe"
+    assert classify(text, "bash", confined=True, rules=(rule,)).risk != "safe"
 
 
 def test_an_entry_has_the_rules_of_all_its_rows_and_reads_no_other_command_s() -> None:
