@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase, translate
-from functools import cache, cached_property
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 from aish_lsp.shell.risk.data import UNKNOWN, names_of, table
 
@@ -103,20 +103,10 @@ def _pairs(word: str, following: str | None) -> _Pairs:
     return pairs
 
 
-class Values(frozenset[str]):
-    """Options that take the next word for their value."""
-
-    def begin_with(self, word: str) -> bool:
-        """Return whether the long option ``word`` may stand for one of them."""
-        return len(word) > 3 and word[:2] == "--" and f"\n{word}" in self._lines
-
-    @cached_property
-    def _lines(self) -> str:
-        return "".join(f"\n{option}" for option in self)
-
-
+#: Options that take the next word for their value.
+Values: TypeAlias = frozenset[str]
 #: No option does.
-NO_VALUES: Final = Values()
+NO_VALUES: Final[Values] = frozenset()
 
 
 class Arguments:
@@ -195,7 +185,7 @@ def takes_next(word: str, values: Values) -> bool:
     if word in values:
         return True
     if len(word) == 2 or word[:2] == "--" or "=" in word:
-        return values.begin_with(word)
+        return False
     for at, letter in enumerate(word[1:], 2):
         if f"-{letter}" in values:
             return at == len(word)

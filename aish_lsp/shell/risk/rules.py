@@ -190,13 +190,13 @@ class Tables:
         globs = [number for glob, number in data["globs"] if fnmatchcase(name, glob)]
         if not (row or globs):
             return None
-        entry = CommandRules(Values(row.get("values", ())), row.get("before", "none"))
+        entry = CommandRules(frozenset(row.get("values", ())), row.get("before", "none"))
         for number in row.get("rows", ()):
             entry.add(self._rule(number))
         entry.globs = [*map(self._rule, globs)]
         for number, words in row.get("wrappers", ()):
             fields = data["wrappers"][number]
-            values = Values(fields["values"])
+            values = frozenset(fields["values"])
             entry.wrappers.append(Wrapper(**{**fields, "words": words, "values": values}))
         if "program" in row:
             fields = data["programs"][row["program"]]
@@ -204,7 +204,7 @@ class Tables:
             entry.program = Program(**{**fields, "rules": rules})
         if "writer" in row:
             fields = data["writers"][row["writer"]]
-            own = Values(fields["own_values"]) if "own_values" in fields else None
+            own = frozenset(fields["own_values"]) if "own_values" in fields else None
             entry.writer = Writer(**{**fields, "own_values": own})
         return entry
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
-from aish_lsp.shell.risk.matching import Arguments, Values
+from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
 from aish_lsp.shell.risk.review import UNSEEN, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
@@ -152,7 +152,7 @@ _PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
 _TAKES_PROGRAM: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
 #: An option, perhaps behind others, that a program is attached to.
 _ATTACHED_TO: Final = re.compile(r"\A-\w*?[ceEr]")
-_SED_VALUES: Final = Values(("-e", "--expression", "-f", "--file", "-l", "--line-length"))
+_SED_VALUES: Final = frozenset({"-e", "--expression", "-f", "--file", "-l", "--line-length"})
 _SED_READS: Final = re.compile(r"[rR][ \t]*([^\s;]+)")
 _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 

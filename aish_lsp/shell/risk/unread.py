@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.foundation.redaction import is_secret_variable
 from aish_lsp.shell.risk.data import DESTRUCTIVE, SAFE, table
 from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
-from aish_lsp.shell.risk.words import nodes
+from aish_lsp.shell.risk.words import nodes, text_in
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 _READ: Final = frozenset(table("grammar")["visited"]) | {"ERROR"}
 #: The kinds that stand for the value of the variable in them.
 _EXPANDS: Final = frozenset({"simple_expansion", "expansion", "subscript"})
-#: Variables of the environment (in capitals) whose values look like secrets by name.
-_SECRET: Final = re.compile(
-    rb"\A(?=[A-Z])(?!SSH_AUTH_SOCK|XAUTHORITY)[A-Z0-9_]*(?:KEY|SECRET|TOKEN|PASS|CRED|AUTH|COOKIE|_UR[LI]"
-    rb"|DSN|_PWD|PRIVATE|CERT|WEBHOOK|SIGNATURE)"
-)
 _BEGINS: Final = re.compile(rb"\\.|\$[({\[]|`|[<>]\(", re.DOTALL)
 #: Between backticks, a backslash before one of these is removed first.
 _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
@@ -58,7 +54,8 @@ def _passes_secret(name: Node) -> bool:
 
     Not all of them are masked in the environment.
     """
-    outer = name.parent if _SECRET.search(name.text or b"") else None
+    text = text_in(name)
+    outer = name.parent if text.isupper() and is_secret_variable(text) else None
     if outer is not None and outer.type not in _EXPANDS:
         return False
     while outer is not None and outer.type not in {"command", "test_command", "program"}:

@@ -15,7 +15,7 @@ import pytest
 from aish_lsp.config.schema import RiskRule
 from aish_lsp.shell.risk import UNHELD, Verdict, classify, rules, runs_only_git
 from aish_lsp.shell.risk.data import LONGEST, rows_by_name, table
-from aish_lsp.shell.risk.matching import Arguments, Rule, Values
+from aish_lsp.shell.risk.matching import Arguments, Rule
 from aish_lsp.shell.risk.rules import Tables, tables
 
 FOLDER = Path(rules.__file__).parent / "tables"
@@ -740,7 +740,7 @@ def test_the_tables_that_are_read_hold_every_row_of_the_files_with_its_sets_of_o
 def test_copy_of_arguments_that_were_not_read_yet_reads_the_same(
     copied: Callable[[Arguments], Arguments],
 ) -> None:
-    arguments = Arguments(["-o", "out", "in"], Values({"-o"}))
+    arguments = Arguments(["-o", "out", "in"], frozenset({"-o"}))
     again = copied(arguments)
     assert (again.options, again.operands) == ([("-o", "out")], ["in"])
     with pytest.raises(AttributeError, match="nosuch"):
