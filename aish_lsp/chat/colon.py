@@ -151,6 +151,14 @@ class ChatCompletion:
     kind: Literal["command", "file", "folder"] = "command"
 
 
+@dataclass(frozen=True, slots=True)
+class ChatCompletions:
+    """The proposals, most likely first; if ``is_incomplete``, typing more may bring others."""
+
+    items: list[ChatCompletion]
+    is_incomplete: bool
+
+
 def parse(message: str) -> ColonCommand | None:
     """Return the command that ``message`` is; None if it is a question.
 
@@ -342,24 +350,16 @@ _TAKE_A_SESSION: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
-    """The completions at the cursor.
+async def completions_at(
+    workspace: Workspace | None, line_prefix: str, chat: str
+) -> ChatCompletions:
+    """Return the completions at the cursor of a ``chat``: a command, its argument, or a file.
 
-    Attributes:
-        items: the proposals, the best first.
-        are_files: whether a file is being named; only some of many files are proposed.
+    Only some of many files are proposed.
     """
-
-    items: list[ChatCompletion]
-    are_files: bool
-
-
-async def completions_at(workspace: Workspace | None, line_prefix: str, chat: str) -> Proposals:
-    """Return the completions at the cursor of a ``chat``: a command, its argument, or a file."""
     names_typed = [] if line_prefix.startswith(":") else [*typed_names(line_prefix)]
     if workspace is None or not names_typed:
-        return Proposals(await _commands(workspace, line_prefix, chat), are_files=False)
+        return ChatCompletions(await _commands(workspace, line_prefix, chat), is_incomplete=False)
     names = [*await workspace.files.lately()]
     for typed in names_typed:
         proposed = await asyncio.to_thread(proposals, typed.name, names)
@@ -374,9 +374,9 @@ async def completions_at(workspace: Workspace | None, line_prefix: str, chat: st
                 )
                 for one in proposed
             ]
-            return Proposals(files, are_files=True)
+            return ChatCompletions(files, is_incomplete=True)
     # What no name begins with as it is, blanks and all, does not become one by going on.
-    return Proposals([], are_files=not all(typed.has_blanks for typed in names_typed))
+    return ChatCompletions([], is_incomplete=not all(typed.has_blanks for typed in names_typed))
 
 
 async def _commands(

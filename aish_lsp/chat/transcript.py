@@ -204,9 +204,7 @@ def run_status(report: RunReport, left_out: str) -> str:
 
 
 _REMARK: Final = re.compile(
-    r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
-    r"|Waiting for its turn \(([0-9a-f]{8})\): .*"
-    r"|Now \(([0-9a-f]{8})\): .*"
+    r"^> (?:(?P<what>Running|Waiting for its turn|Now) \((?P<job>[0-9a-f]{8})\)[.:] .*"
     r"|The last session was \*.*\*\. `:resume` continues it\."
     r"|The session \*.*\* continues\. `:session new` begins another\.)$",
     re.MULTILINE,
@@ -245,7 +243,7 @@ def _shown(title: str | None) -> str:
 def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
     """Return the remarks of an earlier server: on its session, and on jobs that have ended."""
     remarks = _REMARK.finditer(text)
-    return [f"{line[0]}\n" for line in remarks if not is_there(line[1] or line[2] or line[3] or "")]
+    return [f"{line[0]}\n" for line in remarks if not is_there(line["job"] or "")]
 
 
 async def first_line(workspace: Workspace) -> str:
@@ -265,5 +263,8 @@ async def first_line(workspace: Workspace) -> str:
 
 def running(text: str) -> list[tuple[int, str]]:
     """Return the lines of a chat, from 0, that say what is running, each with the job's id."""
-    remarks = _REMARK.finditer(text)
-    return [(text.count("\n", 0, line.start()), line[1]) for line in remarks if line[1]]
+    return [
+        (text.count("\n", 0, line.start()), line["job"])
+        for line in _REMARK.finditer(text)
+        if line["what"] == "Running"
+    ]

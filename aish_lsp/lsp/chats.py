@@ -169,14 +169,18 @@ async def _completions(
             filter_text=one.insert,
             text_edit=types.TextEdit(types.Range(start, at), one.insert),
         )
-        if completions.are_files:
+        if completions.is_incomplete:
             # They are filtered and sorted by what was typed already.
             item.filter_text, item.sort_text = prefix[one.start :], f"{number:03}"
         else:
             item.detail = one.detail
         items.append(item)
     # The client asks for files again as the user types: only some of many were returned.
-    return types.CompletionList(is_incomplete=True, items=items) if completions.are_files else items
+    return (
+        types.CompletionList(is_incomplete=True, items=items)
+        if completions.is_incomplete
+        else items
+    )
 
 
 def _begin(server: BaseServer, workspace: Workspace) -> None:

@@ -33,7 +33,6 @@ from aish_lsp.lsp.base_server import EditorFace
 from aish_lsp.lsp.protocol import (
     Begun,
     BegunCommand,
-    ChatCompletions,
     ChatLineDone,
     Completion,
     Copied,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
-    from aish_lsp.chat.colon import Carried, ColonCommand
+    from aish_lsp.chat.colon import Carried, ChatCompletions, ColonCommand
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.base_server import BaseServer
@@ -206,7 +205,7 @@ class CommandHandlers:
             replace(one, start=len(prefix[: one.start].encode("utf-16-le")) // 2)
             for one in completions.items
         ]
-        return ChatCompletions(items, is_incomplete=completions.are_files)
+        return replace(completions, items=items)
 
     async def _reply(self, call: Call, params: CompleteParams) -> Completion:
         messages = _alternating(params.messages)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aish_lsp.chat.colon import ChatCompletion
+from aish_lsp.chat.colon import ChatCompletions
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.ports import Remember
@@ -221,14 +221,6 @@ class ChatCompleteParams(SessionTarget):
     """``prefix`` is the line up to the cursor."""
 
     prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCompletions:
-    """The proposals, most likely first; if ``is_incomplete``, typing more may bring others."""
-
-    items: list[ChatCompletion]
-    is_incomplete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
