@@ -385,9 +385,10 @@ async def _commands(
     values: dict[str, dict[str, str]] = {}
     if workspace is not None:
         values["model"] = dict.fromkeys([*workspace.config.models, "offline"], "")
-        if _takes_a_session(line_prefix):
+        typed = " ".join(line_prefix.removeprefix(":").rpartition(" ")[0].split())
+        if typed in _TAKE_A_SESSION:
             with contextlib.suppress(AishError):
-                values |= session_values(await workspace.sessions.all())
+                values[typed] = _session_values(await workspace.sessions.all())
         if line_prefix.startswith(":memory "):
             values |= memory_values(workspace.memory.items(), chat)
     return complete(COLON_COMMANDS, line_prefix, values)
@@ -407,16 +408,9 @@ def memory_values(items: Sequence[MemoryItem], chat: str) -> dict[str, dict[str,
     return {command: dict.fromkeys(values, "") for command, values in words.items()}
 
 
-def _takes_a_session(line_prefix: str) -> bool:
-    """Return whether a session's id or name may follow ``line_prefix``."""
-    typed, _, _ = line_prefix.removeprefix(":").rpartition(" ")
-    return " ".join(typed.split()) in _TAKE_A_SESSION
-
-
-def session_values(infos: Sequence[SessionInfo]) -> dict[str, dict[str, str]]:
-    """Return what completes the commands that take a session, with titles: names, then ids."""
+def _session_values(infos: Sequence[SessionInfo]) -> dict[str, str]:
+    """Return what may follow a command that takes a session, with titles: names, then ids."""
     # Only single words are completed.
     names = {info.name: info for info in infos if info.name and " " not in info.name}
     by_name = {**names, **{info.id: info for info in infos}}
-    values = {word: escaped(info.title or "") for word, info in by_name.items()}
-    return dict.fromkeys(_TAKE_A_SESSION, values)
+    return {word: escaped(info.title or "") for word, info in by_name.items()}

@@ -63,6 +63,7 @@ class BaseServer(LanguageServer):
     Attributes:
         lifecycle: ends the process.
         initialize_params: what the client sent with ``initialize``; None before that.
+        on_command: is called with the name of each command before the command is answered.
     """
 
     protocol: AishProtocol
@@ -76,7 +77,7 @@ class BaseServer(LanguageServer):
         self.initialize_params: types.InitializeParams | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shutdown_hooks: list[Callable[[], Coroutine[Any, Any, object]]] = []
-        self._command_hooks: list[Callable[[str], object]] = []
+        self.on_command: list[Callable[[str], object]] = []
         self._stopping: asyncio.Task[None] | None = None
 
         @self.feature(types.INITIALIZE)
@@ -158,14 +159,10 @@ class BaseServer(LanguageServer):
         Raises:
             InvalidArgument: the arguments do not fit it.
         """
-        for hook in self._command_hooks:
+        for hook in self.on_command:
             hook(name)
         structured: object = structure(_argument(name, arguments), params, camel_case=True)
         return to_wire(await handler(call, structured))
-
-    def on_command(self, hook: Callable[[str], object]) -> None:
-        """Call ``hook`` with the name of each command before the command is answered."""
-        self._command_hooks.append(hook)
 
     # Progress
 

@@ -141,13 +141,8 @@ async def _register(server: BaseServer) -> None:
 _STATUS_PAUSE = 0.25
 
 
-def send_status(server: BaseServer, workspaces: Workspaces) -> None:
-    """Send ``aish/status`` to clients that asked for it."""
-    workspaces.on_open(lambda workspace: _announce(server, workspace))
-
-
-def _announce(server: BaseServer, workspace: Workspace) -> None:
-    """Notify the client of changes of the status, at most four times a second."""
+def send_status(server: BaseServer, workspace: Workspace) -> None:
+    """Send ``aish/status`` at its changes, at most four times a second, to a client that asked."""
     waiting: asyncio.TimerHandle | None = None
     last: object = None
 

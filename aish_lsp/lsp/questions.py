@@ -86,7 +86,7 @@ class Questions:
         # Seconds that a question without buttons waits for its answer.
         self._patience = _DOUBT
         self._open: set[asyncio.Task[Any]] = set()
-        server.on_command(self._dismiss)
+        server.on_command.append(self._dismiss)
 
     async def ask_user(self, question: Question) -> UserAnswer:
         """Implement ``ports.AskUser``."""

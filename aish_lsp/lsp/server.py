@@ -98,7 +98,7 @@ def create_server() -> AishServer:
     chats.setup(server, documents, folders, conversations)
     _offer_actions(server)
     workspaces.FileWatch(server, folders, documents, server.buffers)
-    configuration.send_status(server, folders)
+    folders.on_open(partial(configuration.send_status, server))
     return server
 
 

@@ -19,7 +19,7 @@ from aish_lsp.agent.execution import RunRequest, run
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
-from aish_lsp.chat.colon import _takes_a_session
+from aish_lsp.chat.colon import completions_at
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.usage import UsageRecord
@@ -621,11 +621,14 @@ async def test_history_is_shown_a_page_at_a_time(place: Place) -> None:
         (":session save ", False),
         (":session resume a b", False),
         (":resume", False),
-        ("resume ", True),
+        ("resume ", False),
     ],
 )
-def test_where_a_session_completes(prefix: str, takes: bool) -> None:
-    assert _takes_a_session(prefix) is takes
+async def test_where_a_session_completes(place: Place, prefix: str, takes: bool) -> None:
+    workspace = place.open()
+    written(workspace, records.user("hi"), REPLY, name="play")
+    proposed = await completions_at(workspace, prefix, "")
+    assert any(one.insert == "play" for one in proposed.items) is takes
 
 
 async def test_history_of_another_session_is_read_only(place: Place) -> None:
