@@ -262,13 +262,14 @@ DIFFS = (
     Row("command aish.diff.accept", edit(palette("Accept the Change")), edited(True)),
     Row("command aish.diff.reject", edit(palette("Reject the Change")), edited(False)),
     Row(
-        "view.ts: Show (2)",
-        then(fresh, NEW, ask("edit", waits=False), shows(".question"), NEW, toast("Show")),
-        then(shows(".question", "calc.py"), button("Reject", ".question"), lacks(".foot .busy")),
-    ),
-    Row(
-        "view.ts: Show",
-        then(NEW, ask("slow", waits=False), NEW, told("The reply has ended"), toast("Show")),
+        "notifications.ts: Show",
+        then(
+            then(fresh, NEW, ask("edit", waits=False), shows(".question"), NEW, toast("Show")),
+            then(
+                shows(".question", "calc.py"), button("Reject", ".question"), lacks(".foot .busy")
+            ),
+            then(NEW, ask("slow", waits=False), NEW, told("The reply has ended"), toast("Show")),
+        ),
         shows(".exchange .prompt", "slow"),
     ),
     Row(

@@ -101,7 +101,7 @@ function rows(all: Connectable): Row[] {
 }
 
 function smallRow(one: ConnectableModel): Row {
-  return row(one, "cloud-download", `is downloaded: ${one.detail}`);
+  return row(one, "cloud-download", `to download: ${one.detail}`);
 }
 
 function row(one: ConnectableModel, icon: string, detail: string): Row {

@@ -1,5 +1,5 @@
 /** What the extension and the webview of the chat send each other. */
-import type { ChatCompletion, Event, ModelInfo } from "../protocol";
+import type { ChatCompletion, Event } from "../protocol";
 import type { Exchange, Run } from "./model";
 
 /** A conversation as a tab of the chat. */
@@ -51,7 +51,7 @@ export type ToWebview =
   | { kind: "dropped"; session: string; key: string; commandId: string }
   /** Which of the names that were asked for are files. */
   | { kind: "files"; session: string; key: string; found: string[] }
-  | { kind: "status"; status: Status | null; models: ModelInfo[] }
+  | { kind: "status"; status: Status | null }
   | { kind: "proposals"; number: number; items: Proposal[] }
   | { kind: "questions"; questions: Question[] }
   | { kind: "insert"; text: string; replaces: boolean }

@@ -1,6 +1,5 @@
 /** The chat: the conversations in it, and what the user does on its pages. */
 import * as vscode from "vscode";
-import type { ModelInfo } from "../protocol";
 import { type Server, warn } from "../server/client";
 import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
@@ -10,12 +9,10 @@ import { follow, foldersOf, openFile } from "./links";
 import { editorProposals, mentionOf } from "./mentions";
 import type { FromChat, Question, Status, Tab } from "./messages";
 import { isJudged } from "./model";
+import { Notifications } from "./notifications";
 import { type MessageRequest, Questions } from "./questions";
 import { type Surface, Surfaces } from "./surfaces";
 import { TerminalRuns } from "./terminal_runs";
-
-/** Milliseconds of work after which its end is told, where the user looks elsewhere. */
-const LONG = 10_000;
 
 /** What the button of a problem may do. */
 const ACTIONS = new Set([
@@ -45,12 +42,16 @@ export class ChatView implements vscode.Disposable {
     },
     changed: (questions) => this.showQuestions(questions),
   });
-  /** The questions that a notification has told of. */
-  private told = new Set<string>();
+  private readonly notifications = new Notifications({
+    isVisible: (session) =>
+      this.surfaces.isVisible && (!session || session === this.conversations.active?.session),
+    show: async (session, folder) => {
+      await this.reveal();
+      if (session) await this.conversations.showSession(session, folder);
+    },
+  });
   private problem: { message: string; action: string } | undefined;
   private status: Status | null = null;
-  private models: ModelInfo[] = [];
-  private readonly busySince = new Map<Conversation, number>();
   private readonly terminals: TerminalRuns;
   private readonly statusChanged = new vscode.EventEmitter<Status | null>();
   private readonly turnEnded = new vscode.EventEmitter<void>();
@@ -79,7 +80,7 @@ export class ChatView implements vscode.Disposable {
       changed: (conversation) => this.changed(conversation),
       activated: () => {
         this.show(this.surfaces);
-        this.tellQuestions();
+        this.notifications.tellQuestions(this.questions.all);
       },
       refreshStatus: () => this.refreshStatus(),
     });
@@ -88,7 +89,7 @@ export class ChatView implements vscode.Disposable {
       take: (message, from) => {
         this.take(message, from).catch(warn);
       },
-      visibilityChanged: () => this.tellQuestions(),
+      visibilityChanged: () => this.notifications.tellQuestions(this.questions.all),
     });
   }
 
@@ -115,7 +116,7 @@ export class ChatView implements vscode.Disposable {
       exchanges: active?.exchanges ?? [],
       sendWith,
     });
-    on.send({ kind: "status", status: this.status, models: this.models });
+    on.send({ kind: "status", status: this.status });
     on.send({ kind: "questions", questions: this.questions.all });
     const elsewhere = { message: active?.isElsewhere ? ELSEWHERE : "", action: "" };
     on.send({ kind: "problem", ...(this.problem ?? elsewhere) });
@@ -268,7 +269,8 @@ export class ChatView implements vscode.Disposable {
     const conversation = await this.opened(text, session);
     const turnedTo = await conversation.say(text, about);
     if (turnedTo) await this.conversations.showSession(turnedTo, conversation.folder);
-    if (text.trim().startsWith(":")) await this.followLine();
+    // A line may have changed what is in force.
+    if (text.trim().startsWith(":")) await this.refreshStatus();
   }
 
   /**
@@ -289,12 +291,6 @@ export class ChatView implements vscode.Disposable {
   private async owned(conversation: Conversation): Promise<Conversation> {
     const isOwn = await this.conversations.takeOver(conversation);
     return isOwn ? conversation : await this.conversations.begin(conversation.folder);
-  }
-
-  /** A line may have changed what is in force: the model, the session, the memory. */
-  private async followLine(): Promise<void> {
-    await this.refreshStatus();
-    await this.refreshModels();
   }
 
   async pursue(goal: string, allowCaution: boolean): Promise<void> {
@@ -328,38 +324,13 @@ export class ChatView implements vscode.Disposable {
 
   private changed(conversation: Conversation): void {
     this.surfaces.send({ kind: "tabs", tabs: this.tabs() });
-    const since = this.busySince.get(conversation);
-    if (conversation.isBusy) {
-      if (since === undefined) this.busySince.set(conversation, Date.now());
-    } else {
-      this.busySince.delete(conversation);
+    this.notifications.follow(conversation);
+    if (!conversation.isBusy) {
       this.questions.withdraw(conversation.session);
       this.turnEnded.fire();
       void this.conversations.keep();
-      if (since !== undefined && Date.now() - since > LONG) this.notify(conversation);
     }
     if (conversation === this.conversations.active) this.refreshStatus().catch(() => undefined);
-  }
-
-  /** Tell that a long run has ended, where the user does not see it. */
-  private notify(conversation: Conversation): void {
-    const wanted = vscode.workspace.getConfiguration("aish").get<boolean>("chat.notify", true);
-    const isSeen =
-      vscode.window.state.focused &&
-      this.surfaces.isVisible &&
-      this.conversations.active === conversation;
-    if (!wanted || isSeen) return;
-    const last = conversation.exchanges.at(-1);
-    const how = last?.error || last?.finishReason === "error" ? "failed" : "has ended";
-    const what = last?.isGoal ? "The goal" : "The reply";
-    const show = "Show";
-    void vscode.window
-      .showInformationMessage(`aish: ${what} ${how}: ${conversation.title}`, show)
-      .then(async (answer) => {
-        if (answer !== show) return;
-        await this.reveal();
-        await this.conversations.showSession(conversation.session, conversation.folder);
-      });
   }
 
   // Questions
@@ -382,27 +353,7 @@ export class ChatView implements vscode.Disposable {
     const value = questions.length;
     const tooltip = value === 1 ? "A question waits for you" : `${value} questions wait for you`;
     this.surfaces.setBadge(value ? { value, tooltip } : undefined);
-    this.tellQuestions();
-  }
-
-  /** Tell of a question that is out of sight; the answer is given in the chat. */
-  private tellQuestions(): void {
-    const active = this.conversations.active?.session;
-    const hidden = this.questions.all.filter(
-      ({ id, session }) =>
-        !this.told.has(id) && !(this.surfaces.isVisible && (!session || session === active)),
-    );
-    const show = "Show";
-    for (const { id, session, title } of hidden) {
-      this.told.add(id);
-      void vscode.window
-        .showInformationMessage(`aish asks: ${title}`, show)
-        .then(async (answer) => {
-          if (answer !== show) return;
-          await this.reveal();
-          if (session) await this.conversations.showSession(session);
-        });
-    }
+    this.notifications.tellQuestions(this.questions.all);
   }
 
   // What else is shown and done
@@ -415,7 +366,7 @@ export class ChatView implements vscode.Disposable {
     );
     this.status = { model, total: context.total, budget: context.budget, cost: cost ?? null };
     this.statusChanged.fire(this.status);
-    this.surfaces.send({ kind: "status", status: this.status, models: this.models });
+    this.surfaces.send({ kind: "status", status: this.status });
   }
 
   /** Have the user choose a model, and return whether it is another one. */
@@ -423,11 +374,6 @@ export class ChatView implements vscode.Disposable {
     const before = this.status?.model;
     await vscode.commands.executeCommand("aish.pickModel");
     return this.status?.model !== before;
-  }
-
-  async refreshModels(): Promise<void> {
-    const server = await this.server();
-    this.models = (await server.execute("aish.model.list", this.conversations.where())).models;
   }
 
   private async complete(number: number, prefix: string, from: Surface): Promise<void> {

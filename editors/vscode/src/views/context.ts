@@ -64,12 +64,15 @@ export class ContextPage implements vscode.Disposable {
   private async compact(): Promise<void> {
     const options = {
       location: vscode.ProgressLocation.Notification,
-      title: "aish: summarizing what was said",
+      title: "aish",
       cancellable: true,
     };
-    await vscode.window.withProgress(options, async (_, token) => {
+    await vscode.window.withProgress(options, async (progress, token) => {
+      const tell = (message: string): void => progress.report({ message });
+      tell("summarizing what was said");
       const server = await this.server();
-      await server.execute("aish.context.compact", this.place(), token);
+      // Without a handler the server would show its own progress, too.
+      await server.execute("aish.context.compact", this.place(), token, tell);
     });
     await this.refresh();
   }
