@@ -64,11 +64,6 @@ class ServerContext:
     without_secrets: Callable[[str], str]
     load: Callable[[], Awaitable[object]]
 
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """The current environment."""
-        return self.environment()
-
 
 class Connection:
     """A tool server as it is configured, and the connection to it while there is one.
@@ -290,7 +285,8 @@ class Connection:
         from aish_lsp.tools.remote import RemoteTransport  # noqa: PLC0415 - as above
 
         around = self._surroundings
-        server = with_variables(self.configured, around.environ)
+        environ = around.environment()
+        server = with_variables(self.configured, environ)
         if server.url:
             self._link = RemoteTransport(
                 self.name,
@@ -298,14 +294,12 @@ class Connection:
                 server.headers,
                 around.ask_user,
                 self._wait_for_user,
-                secrets=[
-                    around.environ.get(name, "") for name in secret_variables_of(self.configured)
-                ],
-                extra_certificates=around.environ.get("NODE_EXTRA_CA_CERTS", ""),
+                secrets=[environ.get(name, "") for name in secret_variables_of(self.configured)],
+                extra_certificates=environ.get("NODE_EXTRA_CA_CERTS", ""),
                 over=self._over.set if self._is_older else None,
             )
         else:
-            environment = transports.environment_of(server, around.environ)
+            environment = transports.environment_of(server, environ)
             log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
             self._link = transports.StdioTransport(
                 transports.command_of(server, around.root, environment),

@@ -31,7 +31,7 @@ from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.models.address import without_secrets
 from aish_lsp.tools.remote import LOST, transport_fault
-from aish_lsp.tools.wire import SENT, TolerantTransport
+from aish_lsp.tools.wire import SENT, tolerant
 
 if TYPE_CHECKING:
     from mcp.client import Transport
@@ -97,9 +97,7 @@ def client_of(
             changed()
 
     return Client(
-        TolerantTransport(
-            transport, ended, version=version, explain=getattr(transport, "explained", None)
-        ),
+        tolerant(transport, ended, version=version, explain=getattr(transport, "explained", None)),
         client_info=mcp_types.Implementation(name="aish-lsp", version=__version__),
         elicitation_callback=elicitation.answer,
         list_roots_callback=roots,

@@ -38,8 +38,6 @@ from aish_lsp.tools.transports import LONGEST_MESSAGE
 from aish_lsp.tools.wire import messages_in
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcp_types import RequestId
 
     from aish_lsp.foundation.ports import AskUser
@@ -137,22 +135,18 @@ class RemoteTransport:
         self._sign_in = SignIn(name, url, ask_user, wait) if signs_in else None
         self._over = over
         self._refusals: dict[str, Refusal] = {}
-        self._streams = self._open()
+        self._streams: Any = self._open()
         self.trouble = ""
         self.last_words = ""
 
-    async def __aenter__(self) -> tuple[Any, Any]:
-        """Open the connection."""
+    async def __aenter__(self) -> Any:
+        """Open the connection; return what it receives and what it sends."""
         return await self._streams.__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
+    async def __aexit__(self, *error: object) -> bool | None:
         """Close the connection."""
-        return await self._streams.__aexit__(kind, error, trace)
+        closed: bool | None = await self._streams.__aexit__(*error)
+        return closed
 
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[tuple[Any, Any]]:

@@ -72,7 +72,7 @@ class ToolServers:
         if server is None or name not in self._configuration.loaded.workspace_servers:
             return server is not None
         try:
-            digest = digest_of(server, self._surroundings.environ)
+            digest = digest_of(server, self._surroundings.environment())
         except InvalidArgument:
             return False
         return self._trust.granted(self._surroundings.root, "server", name, digest)
@@ -115,7 +115,7 @@ class ToolServers:
         connection = self.named(name)
         await self._surroundings.load()
         if not self.is_granted(name):
-            server, environ = connection.configured, self._surroundings.environ
+            server, environ = connection.configured, self._surroundings.environment()
             try:
                 digest = digest_of(server, environ)
             except InvalidArgument as error:

@@ -8,8 +8,8 @@ server sent in ``_meta`` for us to judge part by part. Refusals over HTTP get th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.message import SessionMessage
@@ -28,8 +28,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from aish_lsp.tools.listing import Unfit, fit_schema
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcp.client import Transport
 
     #: Returns the error of a request that was refused by HTTP; the error itself for others.
@@ -44,51 +42,43 @@ SENT: Final = "aish-lsp/sent"
 _MOST_OPEN: Final = 1000
 
 
-class TolerantTransport:
-    """A transport that takes what a server sends as it is meant.
+@asynccontextmanager
+async def tolerant(
+    transport: Transport,
+    ended: Callable[[], None],
+    *,
+    version: str = "",
+    explain: Explain | None = None,
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Open a transport that takes what a server sends as it is meant.
 
     ``ended`` is called when no more messages come. With a ``version``, the server is asked for that
     one. ``explain`` is for a transport over HTTP.
     """
+    talk = _Talk(version, explain)
+    async with transport as (received, sent):
+        yield _Stream(received, talk.taken, ended), _Stream(sent, talk.noted)
 
-    def __init__(
-        self,
-        transport: Transport,
-        ended: Callable[[], None],
-        *,
-        version: str = "",
-        explain: Explain | None = None,
-    ) -> None:
+
+class _Talk:
+    """The requests that wait for their replies, and what is made of messages."""
+
+    def __init__(self, version: str, explain: Explain | None) -> None:
         self._version = version
-        self._transport = transport
-        self._ended = ended
         self._explain = explain
         self._methods: dict[str, str] = {}
 
-    async def __aenter__(self) -> tuple[_Incoming, _Outgoing]:
-        """Open the transport."""
-        received, sent = await self._transport.__aenter__()
-        return _Incoming(received, self._taken, self._ended), _Outgoing(sent, self._note)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        """Close the transport."""
-        return await self._transport.__aexit__(kind, error, trace)
-
-    def _note(self, message: JSONRPCMessage) -> None:
-        """Remember what a request is, for its reply."""
+    def noted(self, message: JSONRPCMessage) -> JSONRPCMessage:
+        """Remember what a request is, for its reply; return it."""
         if isinstance(message, JSONRPCRequest):
             self._methods[str(message.id)] = message.method
             if self._version and message.method == "initialize" and message.params:
                 message.params["protocolVersion"] = self._version
             if len(self._methods) > _MOST_OPEN:
                 del self._methods[next(iter(self._methods))]
+        return message
 
-    def _taken(self, message: JSONRPCMessage) -> JSONRPCMessage:
+    def taken(self, message: JSONRPCMessage) -> JSONRPCMessage:
         """Return a message as it is meant."""
         match message:
             case JSONRPCResponse():
@@ -109,14 +99,20 @@ class TolerantTransport:
 
 
 class _Stream:
-    """One direction of a transport, as the SDK uses it."""
+    """One direction of a transport, as the SDK uses it: each message goes through ``change``."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        change: Callable[[JSONRPCMessage], JSONRPCMessage],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stream = stream
+        self._change = change
+        self._ended = ended
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     async def __aenter__(self) -> Any:
         await self._stream.__aenter__()
@@ -126,33 +122,7 @@ class _Stream:
         closed: bool | None = await self._stream.__aexit__(*error)
         return closed
 
-
-class _Incoming(_Stream):
-    """The messages of a server."""
-
-    def __init__(
-        self,
-        stream: Any,
-        taken: Callable[[JSONRPCMessage], JSONRPCMessage],
-        ended: Callable[[], None],
-    ) -> None:
-        super().__init__(stream)
-        self._taken = taken
-        self._ended = ended
-
-    @property
-    def last_context(self) -> Any:
-        """The context of the last message's sender, which the SDK looks up here."""
-        return getattr(self._stream, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
-        item: SessionMessage | Exception = await self._stream.receive()
-        if isinstance(item, SessionMessage):
-            item.message = self._taken(item.message)
-        return item
-
-    def __aiter__(self) -> _Incoming:
+    def __aiter__(self) -> _Stream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -162,20 +132,12 @@ class _Incoming(_Stream):
             self._ended()
             raise
         if isinstance(item, SessionMessage):
-            item.message = self._taken(item.message)
+            item.message = self._change(item.message)
         return item
-
-
-class _Outgoing(_Stream):
-    """The messages for a server."""
-
-    def __init__(self, stream: Any, note: Callable[[JSONRPCMessage], None]) -> None:
-        super().__init__(stream)
-        self._note = note
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message."""
-        self._note(item.message)
+        item.message = self._change(item.message)
         await self._stream.send(item)
 
 
