@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import stat
-import sys
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
@@ -73,7 +72,6 @@ class Snapshot:
         return json.dumps(
             {
                 "kind": self.kind,
-                "order": sys.byteorder,
                 "names": as_text(_BETWEEN.encode().join(self.files)),
                 "columns": [_packed(*one) for one in zip(_NUMBERS, numbers, strict=True)],
                 "contents": "".join(contents),
@@ -104,12 +102,7 @@ class Snapshot:
         names = as_name(document["names"]).split(_BETWEEN.encode()) if document["names"] else []
         contents = document["contents"]
         ids = [contents[at : at + length] for at in range(0, len(contents), length)]
-        # Earlier versions did not write the order; they were this machine.
-        is_swapped = document.get("order", sys.byteorder) != sys.byteorder
-        columns = [
-            _unpacked(kind, packed, is_swapped=is_swapped)
-            for kind, packed in zip(_NUMBERS, document["columns"], strict=True)
-        ]
+        columns = map(_unpacked, _NUMBERS, document["columns"])
         rows = zip(*columns, ids, strict=True)
         if set(map(type, document["folders"].values())) - {int}:
             raise ValueError("not all that should be numbers are")
@@ -131,7 +124,7 @@ def _packed(kind: str, numbers: tuple[int, ...]) -> str | list[int]:
         return list(numbers)
 
 
-def _unpacked(kind: str, packed: str | list[int], *, is_swapped: bool) -> Sequence[int]:
+def _unpacked(kind: str, packed: str | list[int]) -> Sequence[int]:
     # Earlier versions wrote a list, and may have been ended while a command ran.
     if isinstance(packed, list):
         if set(map(type, packed)) - {int}:
@@ -139,8 +132,6 @@ def _unpacked(kind: str, packed: str | list[int], *, is_swapped: bool) -> Sequen
         return packed
     numbers: array[int] = array(kind)
     numbers.frombytes(base64.b64decode(packed))
-    if is_swapped:
-        numbers.byteswap()
     return numbers
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import sys
 
 import pytest
 
@@ -34,26 +32,6 @@ def test_snapshot_that_was_written_is_read_as_it_was(files: dict[bytes, SeenFile
 def test_snapshot_of_an_earlier_version_with_lists_of_numbers_is_read() -> None:
     document = json.loads(snapshot(SEEN).dump())
     document["columns"] = [list(column) for column in zip(*SEEN.values(), strict=True)][:5]
-    assert Snapshot.load(json.dumps(document)) == snapshot(SEEN)
-
-
-@pytest.mark.parametrize("order", ["little", "big"])
-def test_snapshot_of_a_machine_with_another_byte_order_is_read_as_it_was(order: str) -> None:
-    document = json.loads(snapshot(SEEN).dump())
-    assert document["order"] == sys.byteorder
-    document["order"] = order
-    document["columns"] = [
-        base64.b64encode(
-            b"".join(one.to_bytes(8, order, signed=kind == "q") for one in column)
-        ).decode()
-        for kind, column in zip("QQQqq", zip(*SEEN.values(), strict=True), strict=False)
-    ]
-    assert Snapshot.load(json.dumps(document)) == snapshot(SEEN)
-
-
-def test_snapshot_of_an_earlier_version_without_the_byte_order_is_read() -> None:
-    document = json.loads(snapshot(SEEN).dump())
-    del document["order"]
     assert Snapshot.load(json.dumps(document)) == snapshot(SEEN)
 
 
