@@ -102,7 +102,9 @@ class Outbox:
     """A queue of messages to a client, which are sent one batch after another.
 
     ``send`` sends a batch, and returns whether the client is still there; ``overflow`` is called
-    once, when more than HARD_LIMIT bytes are queued.
+    once, when more than HARD_LIMIT bytes are queued. ``at_once`` sends a part if that does not
+    block, and returns whether it did; it is asked where nothing is queued, as another thread would
+    delay each piece of a reply, and cost half as much again.
 
     Attributes:
         queued: bytes that were written to it and are not sent yet.
@@ -110,19 +112,25 @@ class Outbox:
     """
 
     def __init__(
-        self, send: Callable[[list[bytes]], Awaitable[bool]], *, overflow: Callable[[], None]
+        self,
+        send: Callable[[list[bytes]], Awaitable[bool]],
+        *,
+        overflow: Callable[[], None],
+        at_once: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         self.queued = 0
         self.closed = False
         self._send = send
         self._overflow = overflow
+        self._at_once = at_once
         self._parts: deque[bytes] = deque()
         self._sending: asyncio.Task[None] | None = None
         self._shrunk = asyncio.Event()
 
     def write(self, part: bytes) -> None:
-        """Queue ``part``, or drop it after ``close``. In the thread of the event loop."""
-        if self.closed:
+        """Send or queue ``part``, or drop it after ``close``. In the thread of the event loop."""
+        # What is being sent counts as queued, so nothing can be cut in two here.
+        if self.closed or (not self.queued and self._at_once(part)):
             return
         if self.queued > HARD_LIMIT:
             self.close()

@@ -34,7 +34,7 @@ from aish_lsp.lsp.protocol import COMMANDS, CommandSpec
 from aish_lsp.lsp.questions import ClientLookUp, Questions, terminal_reader
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
-from aish_lsp.lsp.stream import BadFrame, EarlyInitialize, frame, read, write
+from aish_lsp.lsp.stream import BadFrame, EarlyInitialize, frame, read, ready_writer, write
 from aish_lsp.lsp.workspaces import Workspaces
 
 
@@ -166,9 +166,17 @@ async def flush(outbox: Outbox) -> None:
             await outbox.drained(0)
 
 
-def attach(server: AishServer, send: Callable[[list[bytes]], Awaitable[bool]]) -> Outbox:
+def attach(
+    server: AishServer,
+    send: Callable[[list[bytes]], Awaitable[bool]],
+    at_once: Callable[[bytes], bool] = lambda _: False,
+) -> Outbox:
     """Let ``server`` send to the client that has connected; return the outbox to send from."""
-    outbox = Outbox(send, overflow=lambda: server.lifecycle.end("the client stopped reading", 1))
+    outbox = Outbox(
+        send,
+        overflow=lambda: server.lifecycle.end("the client stopped reading", 1),
+        at_once=at_once,
+    )
     server.protocol.set_writer(outbox, include_headers=False)
     return outbox
 
@@ -190,7 +198,7 @@ async def connect_stdio(source: int, sink: int, early: EarlyInitialize, server: 
             client_gone(server)
         return is_there
 
-    attach(server, send)
+    attach(server, send, ready_writer(sink))
     server.lifecycle.watches_parent = True
     server.protocol.answered = early.answered
     gone = partial(loop.call_soon_threadsafe, client_gone, server)

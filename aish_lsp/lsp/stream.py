@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -249,3 +250,16 @@ def write(sink: int, data: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+def ready_writer(sink: int) -> Callable[[bytes], bool]:
+    """Return what writes a body with its header if that does not block, and returns whether."""
+    ready = select.poll()
+    ready.register(sink, select.POLLOUT)
+
+    def write_if_ready(body: bytes) -> bool:
+        data = frame(body)
+        # A sink that is ready takes this much, even if it blocks.
+        return len(data) <= select.PIPE_BUF and bool(ready.poll(0)) and write(sink, data)
+
+    return write_if_ready

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import socket
 import time
 from itertools import pairwise
 
@@ -14,6 +16,7 @@ from aish_lsp.lsp.stream import (
     BadFrame,
     FrameReader,
     frame,
+    ready_writer,
 )
 
 
@@ -145,3 +148,27 @@ def test_a_line_without_end_does_not_fill_the_memory() -> None:
 def test_an_end_in_the_middle_makes_no_message() -> None:
     assert read(frame(b'{"a": 1}')[:-1]) == []
     assert read(b"Content-Len") == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_a_full_sink_takes_no_part_of_a_message(kind: str) -> None:
+    if kind == "pipe":
+        source, sink = os.pipe()
+    else:
+        source, sink = (end.detach() for end in socket.socketpair())
+    body = b"x" * 400
+    write = ready_writer(sink)
+    sizes = [len(frame(body)) for _ in iter(lambda: write(body), False)]
+    assert sizes
+    os.close(sink)
+    with os.fdopen(source, "rb") as reader:
+        assert reader.read() == frame(body) * len(sizes)
+
+
+def test_a_message_that_may_block_is_not_written_at_once() -> None:
+    source, sink = os.pipe()
+    write = ready_writer(sink)
+    assert not write(b"x" * (64 << 10))
+    os.close(source)
+    assert not write(b"{}")
+    os.close(sink)

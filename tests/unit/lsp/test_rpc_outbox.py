@@ -112,3 +112,30 @@ async def test_a_cancelled_waiter_stops_nobody() -> None:
     waiting[0].cancel()
     sink.ready.set()
     await asyncio.wait_for(waiting[1], 5)
+
+
+async def test_what_can_be_sent_at_once_never_overtakes_what_is_queued() -> None:
+    sink = Sink()
+    sent: list[bytes] = []
+    blocks = False
+
+    def at_once(part: bytes) -> bool:
+        if not blocks:
+            sent.append(part)
+        return not blocks
+
+    box = Outbox(sink._send, overflow=lambda: None, at_once=at_once)
+    box.write(b"first")
+    assert (sent, box.queued) == ([b"first"], 0)
+    blocks = True
+    box.write(b"second")
+    blocks = False
+    box.write(b"third")
+    sink.ready.set()
+    await asyncio.wait_for(box.drained(0), 5)
+    assert (sent, sink.batches) == ([b"first"], [b"secondthird"])
+    box.write(b"fourth")
+    assert sent == [b"first", b"fourth"]
+    box.close()
+    box.write(b"dropped")
+    assert sent == [b"first", b"fourth"]
