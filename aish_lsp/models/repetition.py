@@ -15,6 +15,9 @@ from aish_lsp.shell.blocks import FenceScanner
 #: Characters that are compared.
 GRAM: Final = 50
 
+#: Half as many: of the blocks that the text consists of, one is in each run of ``GRAM``.
+BLOCK: Final = GRAM // 2
+
 #: How many times they occur in a repetitive text, and within how many characters.
 MOST: Final = 10
 WITHIN: Final = 1_000
@@ -37,6 +40,8 @@ class RepetitionGuard:
     def __init__(self) -> None:
         # The last ``WITHIN_ALIKE`` characters.
         self._tail = ""
+        self._length = 0
+        self._is_frequent = False
         self._place = _TextState()
 
     def take(self, delta: str) -> int | None:
@@ -46,12 +51,23 @@ class RepetitionGuard:
         """
         text = self._tail + delta
         begin = looked = len(self._tail)
-        for end in range(begin + 1, len(text) + 1):
-            if _times(text, end, WITHIN_ALIKE) >= MOST:
-                self._place.take(text[looked:end])
-                looked = end
-                if self._is_repetition(text, end):
-                    return end - begin
+        start = self._length - begin
+        self._length += len(delta)
+        end = begin + 1
+        while end <= len(text):
+            # Most texts do not repeat themselves, so not each run is searched for. Each contains
+            # one of the blocks that the whole text consists of, which occurs as often.
+            into_block = (start + end) % BLOCK
+            if not into_block:
+                self._is_frequent = _times(text, end, BLOCK, WITHIN_ALIKE) >= MOST
+            next_block = min(end + BLOCK - into_block, len(text) + 1)
+            for at in range(end, next_block) if self._is_frequent else ():
+                if _times(text, at, GRAM, WITHIN_ALIKE) >= MOST:
+                    self._place.take(text[looked:at])
+                    looked = at
+                    if self._is_repetition(text, at):
+                        return at - begin
+            end = next_block
         self._place.take(text[looked:])
         self._tail = text[-WITHIN_ALIKE:]
         return None
@@ -59,18 +75,18 @@ class RepetitionGuard:
     def _is_repetition(self, text: str, end: int) -> bool:
         """Return whether the run before ``end`` occurs too often for the place that it is in."""
         if not self._place.is_repetitive():
-            return _times(text, end, WITHIN) >= MOST
+            return _times(text, end, GRAM, WITHIN) >= MOST
         # A wide table consists mostly of blanks and rules.
         has_words = any(map(str.isalnum, text[end - GRAM : end]))
-        return has_words and _times(text, end, WITHIN_ALIKE) >= MOST_ALIKE
+        return has_words and _times(text, end, GRAM, WITHIN_ALIKE) >= MOST_ALIKE
 
 
-def _times(text: str, end: int, within: int) -> int:
-    """Return how often the last ``GRAM`` characters occur in the last ``within``.
+def _times(text: str, end: int, length: int, within: int) -> int:
+    """Return how often the last ``length`` characters occur in the last ``within``.
 
     Both are those before ``end``; overlaps do not count.
     """
-    return text.count(text[max(0, end - GRAM) : end], max(0, end - within), end)
+    return text.count(text[max(0, end - length) : end], max(0, end - within), end)
 
 
 class _TextState:
