@@ -10,6 +10,7 @@ import html
 import json
 import math
 import re
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -36,6 +37,7 @@ BAD_GOOGLE_KEY = "API_KEY_INVALID"
 #: The type of an error if a provider's filter blocked the question or the reply.
 BLOCKED = "blocked"
 
+_TOO_MANY = 429
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
 _DETAIL_KEYS = ("type", "code", "param", "n_prompt_tokens", "n_ctx")
@@ -95,7 +97,7 @@ def refusal(
         look = hint(401 if is_bad_key(data) and status == 400 else status, words)
         return BackendRejected(f"{where} refused the request ({status}): {sentence} {look}", **data)
     message = f"{where} cannot answer now ({status}): {sentence}"
-    seconds = retry_after(headers, words, _google_detail(decoded, "retryDelay") or "")
+    seconds = _wait(headers, decoded, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
         message += f" Try again in {seconds:g} s."
@@ -137,7 +139,7 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
         look = "" if data.get("type") == BLOCKED else f" {hint(status, words, kind)}"
         return BackendRejected(f"{message}{look}", **data)
     message += " Ask again."
-    seconds = retry_after({}, words, _google_detail({"error": error}, "retryDelay") or "")
+    seconds = _wait({}, {"error": error}, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
     return BackendUnavailable(message, **data)
@@ -254,6 +256,18 @@ def _first(body: Any) -> Any:
     return next(iter(body), None) if isinstance(body, list) else body
 
 
+def _wait(headers: Mapping[str, str], body: Any, words: str, *, limited: bool) -> float | None:
+    """Return the seconds that a server asks to wait, in headers, body or message, or None.
+
+    OpenRouter repeats headers in an error's metadata.
+    """
+    metadata = as_dict(as_dict(as_dict(body).get("error")).get("metadata"))
+    both = {**headers, **as_dict(metadata.get("headers"))}
+    all_headers = {name.lower(): str(value) for name, value in both.items()}
+    delay = _google_detail(body, "retryDelay") or ""
+    return retry_after(all_headers, words, delay, limited=limited)
+
+
 def _sentence(words: str) -> str:
     """Return ``words``, ending with a full stop unless they already end like a sentence."""
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
@@ -296,6 +310,9 @@ def hint(status: int | None, words: str, kind: str = "") -> str:
 #: The most seconds that ``retry_after`` returns.
 LONGEST: Final = 86400.0
 
+#: A larger number is a Unix timestamp, in seconds or in milliseconds.
+_TIMESTAMP, _TIMESTAMP_MS = 1e9, 1e12
+
 _UNITS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER: Final = r"\d{1,15}(?:\.\d{1,9})?"
 _AMOUNT: Final = rf"({_NUMBER}) ?(ms|milli|s|m|h|d)(?:econds?|seconds?|inutes?|ours?)?(?![a-z])"
@@ -306,22 +323,60 @@ _IN_WORDS: Final = re.compile(
 )
 
 
-def retry_after(headers: Mapping[str, str], words: str, delay: str = "") -> float | None:
+def retry_after(
+    headers: Mapping[str, str], words: str, delay: str = "", *, limited: bool = False
+) -> float | None:
     """Return the seconds that a server asks to wait, at most ``LONGEST``; None if it does not say.
 
-    OpenAI states milliseconds, seconds, or a time in the ``words`` of its message; Anthropic
-    seconds; Google the ``delay`` in its error's details. The names of ``headers`` are in lower
-    case.
+    OpenAI states milliseconds, seconds, the time until a used-up limit is reset, or a time in the
+    ``words`` of its message; Anthropic seconds, or the date of the reset; OpenRouter the reset as a
+    timestamp in milliseconds; Google the ``delay`` in its error's details.
+
+    The names of ``headers`` are in lower case. ``limited`` means that some limit is used up, even
+    if no header says which.
     """
     in_words = _IN_WORDS.search(words)
     candidates = (
         _seconds(f"{headers.get('retry-after-ms', '').strip()}ms"),
         _seconds(headers.get("retry-after", "")),
+        _until_reset(headers, limited=limited),
         _seconds(delay),
         _seconds(in_words[1].lower()) if in_words else None,
     )
     seconds = next((value for value in candidates if value is not None), None)
     return None if seconds is None else min(max(seconds, 0.0), LONGEST)
+
+
+def _until_reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
+    """Return the seconds until all used-up limits are reset.
+
+    The reset of a limit that is not used up is ignored. If some limit must be used up and none is
+    reported as such, it is one of those whose remainder is not reported.
+    """
+    used_up, unknown = [], []
+    for reset, left in _limits(headers):
+        seconds = _seconds(reset)
+        # A date may be in the past; a negative number is nonsense.
+        if seconds is None or reset.strip().startswith("-"):
+            continue
+        if seconds >= _TIMESTAMP and re.fullmatch(_NUMBER, reset.strip()):
+            seconds = seconds / (1000 if seconds >= _TIMESTAMP_MS else 1) - time.time()
+        if left is None:
+            unknown.append(seconds)
+        elif re.fullmatch(r"0(\.0*)?", left.strip()):
+            used_up.append(seconds)
+    return max(used_up or (unknown if limited else ()), default=None)
+
+
+def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """Yield each limit's reset, and its remainder if that is reported.
+
+    The headers are called ``x-ratelimit-reset-tokens``, ``anthropic-ratelimit-tokens-reset``,
+    ``ratelimit-reset`` and the like.
+    """
+    for name, value in headers.items():
+        if "ratelimit" in name and "reset" in name:
+            yield value, headers.get(name.replace("reset", "remaining"))
 
 
 def _seconds(text: str) -> float | None:

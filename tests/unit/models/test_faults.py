@@ -230,6 +230,17 @@ def test_the_time_to_wait_in_a_google_error(delay: object, seconds: float | None
     assert within.data.get("retry_after") == seconds
 
 
+def test_the_headers_that_openrouter_repeats() -> None:
+    moment = str(int((datetime.now(UTC).timestamp() + 100) * 1000))
+    headers = {"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": moment}
+    error = {"code": 429, "message": "m", "metadata": {"headers": headers, "provider_name": None}}
+    for data in (
+        refused({"error": error}, 429).data,
+        error_in_stream(URL, error, redactor({})).data,
+    ):
+        assert 90 < data["retry_after"] <= 100
+
+
 def test_a_key_that_google_does_not_take_is_told_as_one() -> None:
     error = refused(google_error(400, reason="API_KEY_INVALID"), 400)
     assert is_bad_key(error.data)
