@@ -174,7 +174,7 @@ async def test_a_goal_is_reached_with_nobody_to_ask_and_undone_in_one(
     assert "all is well" in run.messages[3]
     [session] = run.sessions
     assert session["questions"] == 1
-    assert session["title"] == "[norris] goal: Make the test pass."
+    assert session["title"] == "Make the test pass."
     assert run.undone["restored"] == ["calc.py"]
     assert run.undone["removed"] == ["NOTES.md"]
     assert state(place.folder) == before
