@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase, translate
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from aish_lsp.shell.risk.data import UNKNOWN, names_of, table
 
@@ -110,7 +110,7 @@ NO_VALUES: Final[Values] = frozenset()
 
 
 class Arguments:
-    """What follows a command's name, as options and operands, which are told apart if asked for.
+    """What follows a command's name, as options and operands.
 
     Attributes:
         words: all the words.
@@ -119,30 +119,15 @@ class Arguments:
         doubtful: how many operands come before one that may be the value of an option.
     """
 
-    __slots__ = ("_values", "doubtful", "operands", "options", "words")
-
-    options: _Pairs
-    operands: list[str]
-    doubtful: int
+    __slots__ = ("doubtful", "operands", "options", "words")
 
     def __init__(self, words: Sequence[str], values: Values) -> None:
         self.words = words
-        self._values = values
-
-    def __getattr__(self, name: str) -> Any:
-        """Tell options and operands apart, and return what was missing before."""
-        if name not in ("options", "operands", "doubtful"):
-            raise AttributeError(name)  # by copy and pickle, whose copies are empty at first
-        self._read()
-        return object.__getattribute__(self, name)
-
-    def _read(self) -> None:
-        self.options = options = []
-        operands: list[str] = []
-        self.operands = operands
-        values, doubtful = self._values, len(self.words)
+        self.options: _Pairs = []
+        self.operands: list[str] = []
+        options, operands, doubtful = self.options, self.operands, len(words)
         last = ""
-        rest = iter(self.words)
+        rest = iter(words)
         for word in rest:
             if word[:1] != "-" or word == "-":
                 if last and "=" not in last and last not in _FLAGS:

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import copy
-import pickle
 import re
 import shlex
 import subprocess
 import time
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ import pytest
 from aish_lsp.config.schema import RiskRule
 from aish_lsp.shell.risk import UNHELD, Verdict, classify, rules, runs_only_git
 from aish_lsp.shell.risk.data import LONGEST, rows_by_name, table
-from aish_lsp.shell.risk.matching import Arguments, Rule
+from aish_lsp.shell.risk.matching import Rule
 from aish_lsp.shell.risk.rules import Tables, tables
 
 FOLDER = Path(rules.__file__).parent / "tables"
@@ -734,14 +731,3 @@ def test_the_tables_that_are_read_hold_every_row_of_the_files_with_its_sets_of_o
     assert len(matches) == len(ROWS)
     assert {match for _, _, match in ROWS if "options:" not in match} <= {*matches}
     assert not any(re.search(r"options:\S*@[a-z]", match) for match in matches)
-
-
-@pytest.mark.parametrize("copied", [copy.copy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_copy_of_arguments_that_were_not_read_yet_reads_the_same(
-    copied: Callable[[Arguments], Arguments],
-) -> None:
-    arguments = Arguments(["-o", "out", "in"], frozenset({"-o"}))
-    again = copied(arguments)
-    assert (again.options, again.operands) == ([("-o", "out")], ["in"])
-    with pytest.raises(AttributeError, match="nosuch"):
-        arguments.nosuch  # noqa: B018
