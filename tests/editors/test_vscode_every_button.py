@@ -27,7 +27,7 @@ from vscode_parts import missing, opened, package
 
 pytestmark = [
     pytest.mark.editor,
-    pytest.mark.timeout(2400),
+    pytest.mark.timeout(1500),
     pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
 ]
 
