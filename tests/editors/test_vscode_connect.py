@@ -76,7 +76,7 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         chat = bench.chat()
         chat.ask("which folder am i in")
         assert "offline" in chat.last
-        bench.command("aish: New Chat")
+        chat = bench.new_chat()
         chat.box.fill("why?")
         chat.frame.get_by_role("button", name="Connect a model").first.click()
         bench.choose("A server at an address")
@@ -88,7 +88,7 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         title(bench, "This is not a key")
         bench.answer("sk-wrong")
         title(bench, "refuses the key")
-        bench.answer(f"{KEY} ")
+        bench.answer(f" {KEY}\n")
         bench.choose("large-one")
         toast = bench.page.locator(".notification-toast", has_text="Hello from large-one.")
         toast.wait_for()
