@@ -283,7 +283,7 @@ STARTS = "starts"
 CHOICES = "Which model should answer?"
 MODELS = "The model that answers in this chat"
 CHAT = ".part.sidebar .composite.title"
-LOG = then(sees(".part.panel .composite.title", "Output"), other("View: Hide Panel"))
+LOG = then(sees(".part.panel .action-item.checked", "Output"), other("View: Hide Panel"))
 
 
 def fresh_chat(day: Day) -> None:
