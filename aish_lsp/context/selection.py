@@ -134,14 +134,14 @@ _DECORATOR: Final = re.compile(r"\s*(?:@\w|#\[)")
 _CLOSER: Final = re.compile(r"\s*(?:[)\]}]|end\b|\{\s*$)")
 
 
-class Lines(NamedTuple):
+class LineRange(NamedTuple):
     """Lines of a text, from 0, including the last one."""
 
     first: int
     last: int
 
 
-def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | None:
+def definition_around(lines: Sequence[str], first: int, last: int) -> LineRange | None:
     """Return the innermost definition that contains the lines from ``first`` to ``last``.
 
     Return None if none is found, or if it is exactly those lines.
@@ -157,7 +157,7 @@ def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | No
         header = _header_above(lines, number, level)
         if header is None:
             break
-        definition = Lines(_with_decorators(lines, header), _end(lines, header))
+        definition = LineRange(_with_decorators(lines, header), _end(lines, header))
         if definition.last >= last and (definition.first < first or definition.last > last):
             return definition
         number, level = header, _indent(lines[header])
