@@ -231,16 +231,32 @@ class Budget:
         every, gone = draft_tokens(whole, self._counter), NOTHING
         ends = [start for start, _ in conversation.exchanges()] or [0]
 
-        for end, after in zip(ends, [*ends[1:], None], strict=True):
+        def between(one: int, other: int) -> Tokens:
+            sent = slice(max(0, ends[one] - left_out), max(0, ends[other] - left_out))
+            return self._counter.messages(whole.messages[sent])
+
+        # The totals fall with each exchange: half of what is in question is ruled out at a time.
+        # Margins need not fall, so what remains is looked at one by one.
+        first, last = 0, len(ends) - 1
+        while first < last:
+            middle = (first + last) // 2
+            tokens = gone.plus(between(first, middle))
+            least = min(
+                size.total - self._counter.settled(tokens),
+                self._counter.settled(every.less(tokens)),
+            )
+            if count - ends[middle] <= most and target.hold(least + 1, 0):
+                last = middle
+            else:
+                first, gone = middle + 1, tokens.plus(between(middle, middle + 1))
+        while True:
             left = every.less(gone)
-            total, margin, remaining = self._after(end, gone, left, size, anchor)
+            total, margin, remaining = self._after(ends[first], gone, left, size, anchor)
             # One more, since the parts of a sum are rounded separately.
-            fits = count - end <= most and target.hold(total + 1, margin + 1)
-            if after is None or fits:
-                break
-            sent = slice(max(0, end - left_out), max(0, after - left_out))
-            gone = gone.plus(self._counter.messages(whole.messages[sent]))
-        return end, remaining
+            if first == len(ends) - 1 or target.hold(total + 1, margin + 1):
+                return ends[first], remaining
+            gone = gone.plus(between(first, first + 1))
+            first += 1
 
     def _after(
         self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from histories import assert_acceptable, conversations
@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Compress, Context, Preset
+from aish_lsp.context import budget as budget_module
 from aish_lsp.context import counter as counter_module
 from aish_lsp.context.budget import (
     Budget,
@@ -23,7 +24,7 @@ from aish_lsp.context.budget import (
 )
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
-from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
+from aish_lsp.context.measure import Draft, MeasuredPrefix, margin_of, measure
 from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.context.prompt import (
     Blocks,
@@ -261,6 +262,21 @@ def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
         assert len(prepared.evicted) + len(conversation.messages) == 2 * exchanges + 1
         characters.append(counted)
     assert characters[1] < 11 * characters[0]
+
+
+def test_eviction_of_many_turns_works_out_few_margins(monkeypatch: pytest.MonkeyPatch) -> None:
+    margins = 0
+
+    def counting(*arguments: Any) -> int:
+        nonlocal margins
+        margins += 1
+        return margin_of(*arguments)
+
+    monkeypatch.setattr(budget_module, "margin_of", counting)
+    conversation = talk(5000)
+    assert ready(conversation, 100_000, context=Context(max_turns=10**9)).evicted
+    assert len(conversation.messages) > 1000
+    assert margins < 50
 
 
 # --- what a server has counted --------------------------------------------------------------------
