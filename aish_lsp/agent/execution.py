@@ -83,10 +83,16 @@ _IN_LOGIN_SHELL = (
     " environment. `login = true` under `[shell]` in config.toml gives it to all commands."
 )
 
-#: A command that only changes its own shell.
+#: A command that only changes its own shell, and does not only list what is set in it.
+_FOR_SHELL = (
+    r"(?!(?:export|alias|set|shopt|umask|ulimit|declare)(?:[ \t]+-[ap])?[ \t]*(?:[;&|\n]|\Z))"
+    r"(?:(cd|pushd|popd|export|source|\.|(?:un)?alias|unset|set|shopt|umask|ulimit|declare|workon"
+    r'|deactivate|(?:conda|mamba) (?:de)?activate|nvm use|pyenv shell|eval(?= "?\$\())'
+    r"(?:[ \t][^;&|\n]*+)?|([A-Za-z_]\w*=[^\s;&|]*+))"
+)
+#: What consists of commands that change nothing but their own shell.
 _CHANGES_SHELL = re.compile(
-    r"\s*(?:(cd|pushd|popd|source|\.|(?:export|alias)(?= [^-])|unset|workon|deactivate"
-    r'|conda (?:de)?activate|nvm use|eval(?= "?\$\())(?: [^;&|\n]+)?|([A-Za-z_]\w*=[^\s;&|]*))\s*'
+    rf"\s*+{_FOR_SHELL}(?:[ \t]*+(?:;|&&|\n)(?:[;\s]|&&)*+(?:{_FOR_SHELL})?)*+\s*"
 )
 _SHELL_IS_GONE = (
     "Each command runs in a new shell, so `{}` alone changes nothing for those after it: write both"

@@ -132,9 +132,10 @@ class Counter:
 
     def messages(self, messages: Iterable[Message]) -> Tokens:
         """Return the sum of the messages' sizes. Sizes that are already known are looked up."""
+        sizes = COUNTS.by(self._memo)
         total = estimated = 0
         for message in messages:
-            size = COUNTS.get((self._memo, message.serial))
+            size = sizes.get(message.serial)
             if size is None:
                 tokens = self._message(message)
                 size = sum(tokens)
@@ -172,7 +173,8 @@ class Counter:
         """Let the model's own tokenizer, if there is one, count what it has not counted yet."""
         if self._tokenizer is None:
             return
-        new = [message for message in messages if (self._memo, message.serial) not in COUNTS]
+        sizes = COUNTS.by(self._memo)
+        new = [message for message in messages if message.serial not in sizes]
         wanted = [*texts, *(tool.text for tool in tools)]
         for message in new:
             wanted.extend(_message_texts(request_message(message, self.preset), self.preset))
@@ -223,7 +225,7 @@ def schema_tokens(tool: ToolSchema, preset: Preset) -> int:
 def _estimate(text: str, family: str) -> int:
     """Return the heuristic's count of a text, from memory if it was counted before."""
     key = text_key(text)
-    tokens = COUNTS.get((family, key))
+    tokens = COUNTS.by(family).get(key)
     if tokens is None:
         tokens = count(text, family)
         COUNTS.keep(family, key, tokens)

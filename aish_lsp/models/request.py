@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -253,24 +253,42 @@ class TemplateOverhead:
     call: int
 
 
-class TokenCounts(dict[tuple[Hashable, Hashable], int]):
-    """How many tokens each text and each message has, by who counted them and by what it is.
+class TokenCounts:
+    """How many tokens each text and each message has, by who counted them.
 
-    The counted objects are not kept alive: a text is its ``text_key``, a message its serial number.
-    Once there are ``most`` counts, the older half is forgotten.
+    The counted objects are not kept alive: the keys are ``text_key`` for a text and the serial
+    number for a message. Once there are ``most`` counts, the older half is forgotten.
     """
 
     def __init__(self, most: int = 1 << 17) -> None:
-        super().__init__()
         self._most = most
+        self._held = 0
+        self._by: dict[Hashable, dict[Hashable, int]] = {}
+
+    def by(self, who: Hashable) -> Mapping[Hashable, int]:
+        """Return what ``who`` has counted so far."""
+        return self._by.get(who, {})
 
     def keep(self, who: Hashable, what: Hashable, tokens: int) -> None:
         """Remember that ``who`` counted ``tokens`` in ``what``."""
-        if len(self) >= self._most:
-            # A plan in progress needs the newer half.
-            for key in list(islice(self, (len(self) + 1) // 2)):
-                del self[key]
-        self[who, what] = tokens
+        if self._held >= self._most:
+            self._forget_half()
+        self._by.setdefault(who, {})[what] = tokens
+        self._held += 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._by.clear()
+        self._held = 0
+
+    def _forget_half(self) -> None:
+        """Forget the older half of each one's counts: a plan in progress needs the newer half."""
+        for who, counts in list(self._by.items()):
+            for what in list(islice(counts, (len(counts) + 1) // 2)):
+                del counts[what]
+            if not counts:
+                del self._by[who]
+        self._held = sum(map(len, self._by.values()))
 
 
 def text_key(text: str) -> Hashable:

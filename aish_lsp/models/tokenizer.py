@@ -260,7 +260,7 @@ class EndpointTokenizer(Capability):
 
     def known(self, text: str) -> int | None:
         """Return the remembered tokens of ``text``, or None if it was not counted."""
-        return COUNTS.get((self._who, text_key(text))) if text else 0
+        return COUNTS.by(self._who).get(text_key(text)) if text else 0
 
     def distrust(self, counted: int, actual: int) -> None:
         """Stop asking: for one request, the tokenizer says ``counted`` and the model ``actual``."""

@@ -60,6 +60,10 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 
+# These accept only call ids of this form.
+_SHORT_ID_HOSTS = _NO_STREAM_OPTIONS_HOSTS
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+
 
 class OpenAIModel(StreamingModel):
     """The adapter for every server that speaks chat completions."""
@@ -128,7 +132,7 @@ def _message(message: RequestMessage, preset: Preset, ids: Mapping[str, str]) ->
     if message.tool_calls:
         wire["tool_calls"] = [_wire_call(call, preset, ids) for call in message.tool_calls]
     if message.tool_call_id is not None:
-        wire["tool_call_id"] = _call_id(message.tool_call_id, ids)
+        wire["tool_call_id"] = _call_id(message.tool_call_id, preset, ids)
     reasoning = message.reasoning
     if reasoning is not None and OpenAIModel.goes_back(reasoning, preset):
         # The metadata comes from the session log, which the user may have edited.
@@ -149,15 +153,17 @@ def _wire_call(call: ToolCall, preset: Preset, ids: Mapping[str, str]) -> Json:
     parts, _ = kept_of(call, server_name(preset.endpoint))
     name, arguments = function_name(call.name), arguments_text(call.arguments)
     function = {**as_dict(parts.get("function")), "name": name, "arguments": arguments}
-    return {**parts, "id": _call_id(call.id, ids), "type": "function", "function": function}
+    return {**parts, "id": _call_id(call.id, preset, ids), "type": "function", "function": function}
 
 
-def _call_id(given: str, ids: Mapping[str, str]) -> str:
+def _call_id(given: str, preset: Preset, ids: Mapping[str, str]) -> str:
     """Return a call's id in a form that the server accepts, the same for the call and its result.
 
-    Another provider's id may be longer than OpenAI allows.
+    Another provider's id may be longer than OpenAI allows; Mistral requires nine letters or digits.
     """
     digest = hashlib.sha256(given.encode("utf-8", "replace")).hexdigest()
+    if _is_one_of(host(preset.endpoint), _SHORT_ID_HOSTS):
+        return given if _SHORT_ID.fullmatch(given) else digest[:9]
     return ids.get(given) or (given if 0 < len(given) <= LONGEST_ID else f"call_{digest[:24]}")
 
 

@@ -149,18 +149,22 @@ def test_arguments_that_are_an_object_go_as_they_came() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "form"),
+    ("endpoint", "given", "form"),
     [
-        ("call_1", "call_1"),
-        ("x" * 40, "x{40}"),
-        ("x" * 41, "call_[0-9a-f]{24}"),
-        ("", "call_[0-9a-f]{24}"),
+        (HERE, "call_1", "call_1"),
+        (HERE, "x" * 40, "x{40}"),
+        (HERE, "x" * 41, "call_[0-9a-f]{24}"),
+        (HERE, "", "call_[0-9a-f]{24}"),
+        ("https://api.mistral.ai/v1", "D681PevKs", "D681PevKs"),
+        ("https://api.mistral.ai/v1", "toolu_01A09q90qw90lq917835", "[0-9a-f]{9}"),
     ],
 )
-def test_ids_and_names_of_other_providers_go_in_a_form_that_is_taken(given: str, form: str) -> None:
+def test_ids_and_names_of_other_providers_go_in_a_form_that_is_taken(
+    endpoint: str, given: str, form: str
+) -> None:
     called = RequestMessage("assistant", "", (ToolCall(given, "fs.read now", "{}"),))
     result = RequestMessage("tool", "r", tool_call_id=given)
-    sent = body(Preset(endpoint=HERE, model="m"), called, result)["messages"]
+    sent = body(Preset(endpoint=endpoint, model="m"), called, result)["messages"]
     [call] = sent[0]["tool_calls"]
     assert re.fullmatch(form, call["id"])
     assert sent[1]["tool_call_id"] == call["id"]
