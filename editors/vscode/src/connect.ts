@@ -314,9 +314,8 @@ async function getEngine(parts: ConnectParts, lacking: Connectable): Promise<voi
 export async function agreesToEngine(host: string): Promise<boolean> {
   const get = "Get llama.cpp";
   const detail = `It is added to the server that this extension has installed: ${ENGINE_SIZE} are fetched from ${host}.`;
-  const options = { modal: true, detail };
   const told = "A small model needs llama.cpp.";
-  return (await vscode.window.showInformationMessage(told, options, get)) === get;
+  return (await vscode.window.showInformationMessage(told, { modal: true, detail }, get)) === get;
 }
 
 const OLLAMA = "https://ollama.com/download";
