@@ -165,7 +165,7 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     asked = None
     if composed is None:
         asked = shortened(text, workspace)
-        ways = (compose(way, workspace) for way in ([asked] if asked else told_of(text, workspace)))
+        ways = (compose(way, workspace) for way in (*told_of(text, workspace), asked) if way)
         composed = next(filter(None, ways), None)
     is_going_on = composed is not None and composed.goes_on
     reading = Reading(()) if is_going_on else read(text, question.earlier, workspace)
@@ -173,6 +173,8 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
         text = asked
         reading = read(text, question.earlier, workspace)
     known = [part for meant in reading.meant for part in _answer(meant, workspace)]
+    if text is asked and not all(part.is_ready for part in known):
+        reading, known = Reading(()), []  # What is to be filled in may be in what was told.
     says_all, clauses = _says_it_all(reading, text), has_clauses(text, workspace)
     is_filled = all(part.is_ready or not part.commands for part in known)
     if composed and not (says_all and (is_filled or not clauses)):

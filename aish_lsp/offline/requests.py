@@ -40,18 +40,18 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     told, wanted = _sorted_out(text)
     if not wanted or any(map(_says("limits").search, told)):
         return ""
+    if told and _says("such").search(wanted):
+        return ""
     names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     there = _says("there").search(wanted)
     if set(names) & set(_names(wanted, workspace)) or not (names or there):
         return wanted
-    if not names:
-        things = there and there["many"] and _says("things").search(" ".join(told))
-        # It is not said what "it" is.
-        return _says("there").sub(things[0], wanted, count=1) if things else ""
+    if not names or (there and there["many"] and _says("things").search(" ".join(told))):
+        return ""  # It is not said what "it" is, or which of the files "they" are.
     meant = " and ".join(names)
     if there is None:
         return f"{wanted.rstrip('?.! ')} in {meant}"
-    holds = re.search(r"\bfull of\b|\bfiles\b", " ".join(told), re.IGNORECASE)
+    holds = re.search(r"\bfull of\b|\bfiles\b|\bin it\b", " ".join(told), re.IGNORECASE)
     if there["many"] and holds and all(map(workspace.is_folder, names)):
         meant = f"the files in {meant}"
     meant = f"in {meant}" if there["inside"] else meant
@@ -75,9 +75,11 @@ def told_of(text: str, workspace: WorkspaceFacts) -> Iterator[str]:
     clause = _says("holds").sub(r"\2 in \1", _says("around").sub("", told[0]))
     there = _says("there").search(wanted)
     for start in [0, *(match.start() for match in _says("some").finditer(clause))][:_MOST]:
-        things = clause[start:]
+        things = _says("many").sub("all", clause[start:])
         if _names(clause[:start], workspace):
             return
+        if "full of" in things:
+            continue  # What is meant is not the folder, but what is in it.
         if there is None:
             yield f"{wanted.rstrip('?.! ')} of {things}"
         else:
@@ -86,7 +88,7 @@ def told_of(text: str, workspace: WorkspaceFacts) -> Iterator[str]:
 
 def _sorted_out(text: str) -> tuple[Sequence[str], str]:
     """Return the clauses that only tell, and the request, empty if that is all there is."""
-    text = words().bare(" ".join(text.split()))
+    text = words().bare(_says("gone").sub(r"please delete \1", " ".join(text.split())))
     masked = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     breaks = [
         (0, 0),

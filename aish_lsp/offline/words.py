@@ -63,7 +63,8 @@ class Words:
         self.kinds: dict[str, str] = data["kinds"]
         self.takes = {kind: tuple(kinds.split()) for kind, kinds in data["takes"].items()}
         self.placeholders: dict[str, str] = data["placeholders"]
-        self.groups = {name: frozenset(listed.split()) for name, listed in data["groups"].items()}
+        listed = {**data["groups"], **_read("commands")["groups"]}
+        self.groups = {name: frozenset(words.split()) for name, words in listed.items()}
         flags = re.IGNORECASE | re.VERBOSE
         self.patterns = {name: re.compile(text, flags) for name, text in data["patterns"].items()}
         self.actions = {
@@ -134,7 +135,7 @@ def spelled_out(text: str, parts: Mapping[str, str]) -> str:
 
 
 def group(name: str) -> frozenset[str]:
-    """Return the list of words that words.toml keeps under ``name``."""
+    """Return the list of words that words.toml or commands.toml keeps under ``name``."""
     return words().groups[name]
 
 

@@ -202,7 +202,7 @@ def _content_shown(option: str) -> Callable[..., None]:
 
 
 def _line_numbers(things: Things) -> None:
-    if not things.content.startswith("-H"):
+    if not things.content.startswith(("-H", "-l")):
         raise Misfit("no lines are shown")
     things.content = f"-Hn{things.content[2:]}"
 
@@ -387,10 +387,13 @@ def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Th
         Misfit: some of it is not understood.
     """
     things = Things(target)
+    if " full of " in sentence:
+        raise Misfit("what is in a folder is meant, and not the folder")
     text = understand(sentence, "files", _rules(), things, also)
     if not things.number:
-        is_one = re.search(r"\b(?:file|directory|folder|one)\b", text)
-        things.number = "1" if is_one or (also and " ones " not in text) else "10"
+        is_one = re.search(r"\b(?:file|(?<!home )directory|folder|one)\b", text)
+        several = re.search(r"\bfiles\b", text)
+        things.number = "1" if (is_one and not several) or (also and " ones " not in text) else "10"
     return things
 
 

@@ -312,8 +312,9 @@ def resaid(sentence: str, ways: str) -> str:
 
 def fillers_of(section: str) -> list[str]:
     """Return the words of a section that may be passed over."""
-    said: str = data("clauses")["fillers"][section]
-    return said.split()
+    said = data("clauses")["fillers"]
+    common: str = said["common"] if section in ("files", "lines") else ""
+    return [*common.split(), *said[section].split()]
 
 
 def understand(

@@ -150,7 +150,7 @@ def _between_sizes(things: Things, less: Sequence[Value], more: Sequence[Value])
 
 
 #: The time that a verb means; without one it is the change of the content.
-_TIMES: Final = dict.fromkeys(("", *"mcuet"), "m") | {"a": "a", "r": "a", "s": "c"}
+_TIMES: Final = dict.fromkeys(("", *"mcuetwd"), "m") | {"a": "a", "r": "a", "s": "c"}
 
 
 def _time(sign: str) -> Make:

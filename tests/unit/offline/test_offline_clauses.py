@@ -109,6 +109,22 @@ def test_a_situation_that_limits_the_request_is_not_left_out(tmp_path: Path, que
             "find logs -type f -printf '%T@ %p\\n' | sort -rn | head -n 2 | cut -d ' ' -f 2-",
         ),
         (
+            "somebody put a lot of .bak files all over the project and I want them gone",
+            "find . -type f -name '*.bak' -delete",
+        ),
+        (
+            "I have a folder full of logs, how many of them were written in the last month?",
+            "find logs -type f -mtime -30 | wc -l",
+        ),
+        (
+            "I was wondering if you could tell me how to find symlinks that don't point to a file",
+            "find . -type l -xtype l",
+        ),
+        (
+            "so I got this data.csv by mail and I only need the second column of it, sorted",
+            "awk -F , '{print $2}' data.csv | sort",
+        ),
+        (
             "I want a backup of logs, so please pack it into logs.tar.gz",
             "tar -caf logs.tar.gz logs",
         ),
@@ -268,3 +284,19 @@ def test_a_clause_that_follows_the_request_and_is_not_understood_is_never_droppe
     assert "CMD: " in alone
     told = reply(TypedQuestion(question + clause), tmp_path)
     assert told.startswith("Perhaps") or told != alone
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "there are huge log files in logs, please delete them",
+        "we have lots of old files in logs and I want them gone",
+        "I have some secret files in logs, please delete them",
+        "I have a lot of files with weird names in logs and would like to delete them",
+    ],
+)
+def test_what_is_told_of_files_that_are_to_go_is_not_left_out(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / "logs").mkdir()
+    assert is_unknown(reply(TypedQuestion(question), tmp_path))
