@@ -29,9 +29,10 @@ _BUILD = "cmake -S . -B build && cmake --build build"
 
 
 def cmake(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a CMake project, built in ``build``."""
+    """Yield the tasks of a CMake project: by its presets or, without any, built in ``build``."""
     if not manifests.has(_CMAKE):
         return
+    yield from _presets(manifests)
     yield Task("build", _BUILD, _CMAKE)
     root = manifests.code(_CMAKE)
     root += "".join(map(manifests.code, _INCLUDED.findall(root)))
@@ -63,6 +64,28 @@ def _joined(*parts: str) -> str:
     return "/".join(filter(None, parts))
 
 
+def _presets(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of the first usable presets."""
+    source = "CMakePresets.json"
+    presets = manifests.data(source)
+
+    def first(kind: str) -> str:
+        listed = presets.get(kind)
+        for preset in map(table, listed if isinstance(listed, list) else []):
+            name = preset.get("name")
+            usable = preset.get("hidden") is not True and "condition" not in preset
+            if usable and isinstance(name, str) and is_plain(name):
+                return name
+        return ""
+
+    configure, build, test = map(first, ("configurePresets", "buildPresets", "testPresets"))
+    if configure and build:
+        steps = f"cmake --preset {configure} && cmake --build --preset {build}"
+        yield Task("build", steps, source)
+        if test:
+            yield Task("test", f"{steps} && ctest --preset {test}", source)
+
+
 _CARGO_TOML = "Cargo.toml"
 
 
@@ -84,6 +107,13 @@ def cargo(manifests: Manifests) -> Iterator[Task]:
         yield Task("run", f"cargo run{which}", _CARGO_TOML)
     if own:
         return
+    package = table(manifest, "package")
+    if package and "example" not in manifest and package.get("autoexamples") is not False:
+        paths = manifests.matching("examples/*.rs")
+        names = {path: path.removeprefix("examples/").removesuffix(".rs") for path in paths}
+        plain = [path for path in paths if is_plain(names[path])]
+        for path in plain[:1]:
+            yield Task("run", f"cargo run --example {names[path]}", path, Rank.GUESS)
     for member in manifests.members(strings(table(manifest, "workspace").get("members"))):
         source = f"{member}/{_CARGO_TOML}"
         crate = manifests.data(source)
@@ -97,18 +127,17 @@ def _cargo_runs(manifests: Manifests, manifest: Table, folder: str) -> list[str]
     """Return what names each program of a crate, declared or implied by its place, to cargo run."""
     declared = manifest.get("bin")
     tables = [table(binary) for binary in declared] if isinstance(declared, list) else []
-    programs = [binary.get("name") for binary in tables]
-    paths = {binary.get("path") for binary in tables}
+    programs = [(binary.get("name"), binary.get("path")) for binary in tables]
     package = table(manifest, "package")
-    if manifests.has(f"{folder}src/main.rs") and "src/main.rs" not in paths:
-        programs.append(package.get("name"))
-    programs += (
-        name.removesuffix(".rs")
-        for name in manifests.inside(f"{folder}src/bin")
-        if name.endswith(".rs") or manifests.has(f"{folder}src/bin/{name}/main.rs")
-        if f"src/bin/{name}" not in paths
-    )
-    names = dict.fromkeys(name for name in programs if isinstance(name, str))
+    if package.get("autobins") is not False:
+        paths = {path for _, path in programs}
+        if manifests.has(f"{folder}src/main.rs") and "src/main.rs" not in paths:
+            programs.append((package.get("name"), None))
+        for name in manifests.inside(f"{folder}src/bin"):
+            is_crate = manifests.has(f"{folder}src/bin/{name}/main.rs")
+            if (name.endswith(".rs") or is_crate) and f"src/bin/{name}" not in paths:
+                programs.append((name.removesuffix(".rs"), None))
+    names = dict.fromkeys(name for name, _ in programs if isinstance(name, str))
     plain = list(filter(is_plain, names))
     if plain and ("default-run" in package or len(plain) == 1):
         return [""]
@@ -148,9 +177,12 @@ def _go_modules(manifests: Manifests) -> list[str]:
     """Return the folders of the modules, "" for this one."""
     if not manifests.has("go.work"):
         return [""] if manifests.has("go.mod") else []
-    used = r"(?m)^[ \t]*(?:use[ \t]+)?\"?\.(?:/(\S*?))?/?\"?(?=\s|$)"
-    uses = re.findall(used, manifests.text("go.work"))
-    return [m for m in uses if not m or (is_plain_path(m) and manifests.has(f"{m}/go.mod"))]
+    text = re.sub(r"//.*", "", manifests.text("go.work"))
+    blocks = re.findall(r"^[ \t]*use[ \t]*(?:\(([^()]*)\)?|(\S+))", text, re.MULTILINE)
+    uses = (use for block, single in blocks for use in (single or block).split())
+    folders = (use.strip('"').removeprefix("./").rstrip("/") for use in uses)
+    modules = ["" if folder in ("", ".") else folder for folder in folders]
+    return [m for m in modules if not m or (is_plain_path(m) and manifests.has(f"{m}/go.mod"))]
 
 
 def _main_package(manifests: Manifests, folder: str) -> str | None:
@@ -170,6 +202,10 @@ def _main_package(manifests: Manifests, folder: str) -> str | None:
 
 _BUILDS = ("build.gradle.kts", "build.gradle")
 
+#: ``:app`` or ``"app"`` after ``include``.
+_GRADLE_INCLUDED = re.compile(r"['\"]:?([\w:.-]+)['\"]")
+_GRADLE_INCLUDES = re.compile(r"^[ \t]*include\b(.*(?:,[ \t]*\n.*)*)", re.MULTILINE)
+
 
 def gradle(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Gradle build of one or more projects."""
@@ -180,9 +216,11 @@ def gradle(manifests: Manifests) -> Iterator[Task]:
         return
     words = Substitutions(manifests)
     yield from rule_tasks(manifests, "gradle", words, source)
-    # The projects that the settings include usually are the folders inside.
-    inner = manifests.folders[:50] if settings else []
-    builds = (manifests.first(*(f"{folder}/{name}" for name in _BUILDS)) for folder in inner)
+    included = _GRADLE_INCLUDES.findall(manifests.text(settings)) if settings else []
+    names = (name for part in included for name in _GRADLE_INCLUDED.findall(part))
+    folders = (name.strip(":").replace(":", "/") for name in names)
+    projects = [folder for folder in folders if is_plain_path(folder)][:50]
+    builds = (manifests.first(*(f"{folder}/{name}" for name in _BUILDS)) for folder in projects)
     for build in (own, *builds):
         if build is not None:
             yield from rule_tasks(manifests, "gradle_project", words, build)

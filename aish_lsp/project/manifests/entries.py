@@ -31,6 +31,7 @@ _TASKFILES = [
 ]
 _MISE_FILES = ("mise.toml", ".mise.toml", ".config/mise.toml", "mise/config.toml")
 _MISE_FOLDERS = ("mise-tasks", ".mise-tasks", ".mise/tasks", ".config/mise/tasks")
+_MIX_ALIAS = re.compile(r"[ \t]*(?:\[[ \t]*)?(?:\"([\w.-]+)\"|(\w+)):(?:\s|$)")
 
 
 def just(manifests: Manifests) -> tuple[str, set[str]]:
@@ -104,6 +105,36 @@ def mage(manifests: Manifests) -> tuple[str, set[str]]:
         name.lower() for path in files for name in _MAGE_TARGET.findall(manifests.text(path))
     }
     return next(iter(files), ""), targets
+
+
+def nox(manifests: Manifests) -> tuple[str, set[str]]:
+    """Read a noxfile: the functions that are sessions, leaving out helpers."""
+    sessions = set()
+    decorated = ""
+    for line in manifests.text("noxfile.py").split("\n"):
+        if re.match(r"@(nox\.)?session\b", line):
+            decorated = line
+            continue
+        function = re.match(r"def (\w{1,64})\(", line)
+        if decorated and function is not None:
+            named = re.search(r"\bname\s*=\s*['\"]([\w.-]{1,64})['\"]", decorated)
+            sessions.add(named[1] if named else function[1])
+        decorated = "" if function or not line.strip() else decorated and decorated + line
+    return "noxfile.py", sessions
+
+
+def mix(manifests: Manifests) -> tuple[str, set[str]]:
+    """Read the aliases of an Elixir project, which come before Mix's own tasks."""
+    names = set()
+    within = False
+    for line in manifests.code("mix.exs").split("\n"):
+        if re.match(r"[ \t]*defp?[ \t]+aliases\b", line):
+            within = True
+        elif within and line.strip() == "end":
+            within = False
+        if within and (alias := _MIX_ALIAS.match(line)):
+            names.add(alias[1] or alias[2])
+    return "mix.exs", names
 
 
 # Makefiles: the targets that make would find, without running make.
@@ -202,4 +233,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "mise": mise,
     "make": make,
     "mage": mage,
+    "nox": nox,
+    "mix": mix,
 }

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 
 from aish_lsp.project.manifests.reading import (
     Manifests,
@@ -27,10 +28,11 @@ from aish_lsp.project.manifests.rules import (
     rule_tasks,
 )
 
-#: The usual names of extras with what a developer needs, the fullest first, and of files that list
-#: requirements.
-_EXTRAS, _REQUIREMENTS = (
-    tuple[str, ...](COMMANDS["python_names"][key]) for key in ("extras", "requirements")
+#: The usual names of extras with what a developer needs, the fullest first; of files that list
+#: requirements; and of folders that setuptools does not take for packages of the project.
+_EXTRAS, _REQUIREMENTS, _NO_PACKAGES = (
+    tuple[str, ...](COMMANDS["python_names"][key])
+    for key in ("extras", "requirements", "no_packages")
 )
 
 #: The most dependency groups, and the most environments of Hatch, that are read.
@@ -273,6 +275,20 @@ class Project:
                 yield group, listed if isinstance(listed, dict) else strings(listed)
         for file in _REQUIREMENTS:
             yield f"with-requirements:{file}", self.manifests.text(file).split("\n")
+        extras = table(self.metadata, "optional-dependencies")
+        for name, environment in islice(self.hatch_environments.items(), _GROUPS):
+            for feature in dict.fromkeys(strings(table(environment).get("features"))):
+                yield f"env:{name}", strings(extras.get(feature))
+        groups = table(self.pyproject, "dependency-groups")
+        for name in islice(groups, _GROUPS):
+            names = [name]
+            for included in names:
+                listed = groups.get(included)
+                yield f"group:{name}", strings(listed)
+                items = map(table, listed if isinstance(listed, list) else [])
+                inner = (item.get("include-group") for item in items)
+                news = dict.fromkeys(one for one in inner if isinstance(one, str))
+                names += [one for one in news if one not in names][: _GROUPS - len(names)]
 
     @property
     def requiring(self) -> str:
@@ -288,5 +304,9 @@ class Project:
 
     @property
     def is_installable(self) -> bool:
-        """Whether pip can install the folder itself: setuptools finds out how."""
-        return self.is_package or "name" in self.metadata
+        """Whether pip can install the folder itself, perhaps because setuptools finds out how."""
+        if self.is_package or "name" not in self.metadata or self.manifests.has("src"):
+            return self.is_package or "name" in self.metadata
+        folders = [name for name in self.manifests.folders if name.isidentifier()]
+        packages = [name for name in folders if name not in _NO_PACKAGES]
+        return len(packages) == 1 or (not packages and len(self.manifests.matching("*.py")) <= 1)

@@ -56,6 +56,25 @@ COMPILED = (
         runs=("run",),
     ),
     Layout(
+        "a Rust library with examples",
+        {
+            "Cargo.toml": _CRATE.format("one"),
+            "src/lib.rs": _LIB_RS,
+            "examples/show.rs": _MAIN_RS,
+        },
+        {
+            "test": "Cargo.toml: cargo test",
+            "build": "Cargo.toml: cargo build",
+            "run": "examples/show.rs: cargo run --example show",
+            "start": "examples/show.rs: cargo run --example show",
+            "lint": "Cargo.toml: cargo clippy",
+            "format": "Cargo.toml: cargo fmt",
+            "install": "Cargo.toml: cargo fetch",
+        },
+        needs=("cargo",),
+        runs=("test", "run"),
+    ),
+    Layout(
         "a Rust workspace",
         {
             "Cargo.toml": '[workspace]\nresolver = "2"\nmembers = ["crates/*", "xtask"]\n',
@@ -151,6 +170,36 @@ COMPILED = (
         },
         needs=("cmake", "cc"),
         runs=("build", "test", "run"),
+    ),
+    Layout(
+        "CMake with presets",
+        {
+            "CMakeLists.txt": """
+                cmake_minimum_required(VERSION 3.21)
+                project(greeter C)
+                enable_testing()
+                add_library(greeter main.c)
+                add_test(NAME runs COMMAND ${CMAKE_COMMAND} --version)
+                """,
+            "CMakePresets.json": """
+                {"version": 3,
+                 "configurePresets": [
+                   {"name": "base", "hidden": true, "binaryDir": "${sourceDir}/out"},
+                   {"name": "dev", "inherits": "base"}],
+                 "buildPresets": [{"name": "dev", "configurePreset": "dev"}],
+                 "testPresets": [{"name": "dev", "configurePreset": "dev"}]}
+                """,
+            "main.c": _MAIN_C,
+        },
+        {
+            "test": "CMakePresets.json: cmake --preset dev && cmake --build --preset dev"
+            " && ctest --preset dev\n"
+            "CMakeLists.txt: cmake -S . -B build && cmake --build build && ctest --test-dir build",
+            "build": "CMakePresets.json: cmake --preset dev && cmake --build --preset dev\n"
+            "CMakeLists.txt: cmake -S . -B build && cmake --build build",
+        },
+        needs=("cmake", "cc"),
+        runs=("build", "test"),
     ),
     Layout(
         "Meson",

@@ -30,7 +30,7 @@ PYTHON = (
                 [project.scripts]
                 greet = "greeter.__main__:main"
                 [dependency-groups]
-                dev = ["pytest"]
+                dev = ["pytest", {include-group = "style"}]
                 style = ["ruff"]
                 [build-system]
                 requires = ["uv_build"]
@@ -51,8 +51,8 @@ PYTHON = (
             "build": "pyproject.toml: uv build",
             "run": "pyproject.toml: uv run greet",
             "start": "pyproject.toml: uv run greet",
-            "lint": "pyproject.toml: uv run --group style ruff check .",
-            "format": "pyproject.toml: uv run --group style ruff format .",
+            "lint": "pyproject.toml: uv run ruff check .",
+            "format": "pyproject.toml: uv run ruff format .",
             "install": "pyproject.toml: uv sync",
         },
         needs=("uv",),

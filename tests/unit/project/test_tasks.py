@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.project.manifests import find_tasks, tasks_line
+from aish_lsp.project.manifests.python import Project
 from aish_lsp.project.manifests.reading import MANIFEST_LIMIT, Manifests
 from aish_lsp.project.manifests.rules import Rank, Task
 
@@ -655,6 +656,12 @@ def test_no_name_of_a_manifest_smuggles_syntax(tmp_path: Path, evil: str) -> Non
             "tox.ini": f"[tox]\n[testenv:{evil}]\n",
             "CMakeLists.txt": f"project({evil})\nadd_executable(${{PROJECT_NAME}} {evil}.c)\n"
             f"add_subdirectory({evil})\ninclude({evil}.cmake)\n",
+            "CMakePresets.json": json.dumps(
+                {
+                    f"{kind}Presets": [{"name": evil}, {"name": f"x{evil}"}]
+                    for kind in ("configure", "build", "test")
+                }
+            ),
             "meson.build": f"executable('{evil}', 'x.c')\n",
             "mix.exs": f"def aliases do\n{evil}: x\n{quoted}: x\nend\n",
             "settings.gradle": f"include '{evil}', ':{evil}'\n",
@@ -720,6 +727,34 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
         started = time.process_time()
         find_tasks(tmp_path)
         assert time.process_time() - started < 10
+
+
+GROUPS = "\n".join(
+    f"g{number} = [" + f'{{include-group = "g{number + 1}"}},' * 90 + "'a']" for number in range(20)
+)
+EXTRA = ",".join(f'"b{number}"' for number in range(100))
+FEATURES = "'a'," * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (f"[dependency-groups]\n{GROUPS}", 20 * 20),
+        (
+            f"project.optional-dependencies.a=[{EXTRA}]\ntool.hatch.envs.x.features=[{FEATURES}]",
+            2 * 100,
+        ),
+    ],
+    ids=["groups", "features"],
+)
+def test_requirements_that_a_manifest_repeats_are_read_once(
+    tmp_path: Path, text: str, most: int
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    named = [
+        one for _, found in Project(Manifests(tmp_path))._requirements() for one in found if one
+    ]
+    assert 0 < len(named) <= most
 
 
 def test_of_the_patterns_of_a_workspace_the_first_ones_are_read(tmp_path: Path) -> None:
