@@ -291,7 +291,9 @@ class Chat:
     def ask(self, text: str, *, waits: bool = True) -> None:
         """Send a message; wait until what comes of it has ended."""
         before = self.exchanges.count()
-        self.box.fill(text)
+        # VS Code may still be moving the focus, and what is filled in goes where that is.
+        while self.box.input_value() != text:
+            self.box.fill(text)
         self.frame.get_by_role("button", name="Send").click()
         self.exchanges.nth(before).wait_for()
         if waits:
