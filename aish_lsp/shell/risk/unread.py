@@ -29,12 +29,17 @@ _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
 #: The tokens with which the grammar begins one, or ends it.
 _SUBSTITUTES: Final = frozenset({"$(", "${", "$((", "$[", "`", "<(", ">("})
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string"})
+#: A line that begins like this is taken for words of the line before it.
+_SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
 
 def note_unread(review: Review, root: Node, text: str, source: bytes) -> None:
     """Record what a walk may not have seen."""
     if root.has_error:
         review.caution("is not understood as bash")
+        _look_through(review, text)
+    elif "\n" in text and _SWALLOWED.search(text):
+        review.caution("has lines that begin with a backslash")
         _look_through(review, text)
     if review.findings.level == SAFE:
         for node in nodes(root):

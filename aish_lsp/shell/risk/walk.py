@@ -42,6 +42,8 @@ _RUNS_WORDS: Final = re.compile(
 )
 #: An escape in the body of a here-document whose delimiter is not quoted.
 _ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
+#: Nested subshells, which the grammar takes for arithmetic.
+_DOUBLED: Final = re.compile(r"\((?=\()")
 
 
 def walk(review: Review, text: str) -> None:
@@ -51,6 +53,9 @@ def walk(review: Review, text: str) -> None:
         walk(review, text.replace("\\\n", ""))
     source = text.encode("utf-8", "replace")
     root = parse(source)
+    if root.has_error and _DOUBLED.search(text):
+        # The shell also tries arithmetic first, and then nested subshells.
+        walk(review, _DOUBLED.sub("( ", text))
     if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
         review.destructive("may run a command in an array index")
     collect(root, Resolver(source, review.variables), review.variables, text)
