@@ -1,11 +1,12 @@
 """Commands derived from what programs that read can be told besides: ``programs.toml``.
 
 Each is written in the ways that options can be written, with quotes, and in the places where a
-shell runs it or a wrapper does.
+shell runs it or a wrapper does. Scripts of sed are put together from pieces.
 """
 
 from __future__ import annotations
 
+import random
 import re
 import shlex
 import tomllib
@@ -32,6 +33,82 @@ _AROUND: Final = (
     *("cat keep.txt | <C>", "true && <C>", "false || <C>", "if <C>; then :; fi", "ls & <C> & ls"),
     *("for i in 1; do <C>; done", "f() { <C>; }; f", "case a in a) <C>;; esac", "<C> 2> /dev/null"),
 )
+
+#: Pieces of scripts of sed, of which some together leave a mark.
+_PIECES: Final = (
+    *(
+        "s",
+        "y",
+        "/",
+        "/",
+        "/",
+        ",",
+        "|",
+        "\\",
+        "\\\n",
+        "\n",
+        "[",
+        "]",
+        "[^",
+        "a",
+        "x",
+        "1",
+        "$",
+        "!",
+    ),
+    *(
+        "{",
+        "}",
+        ";",
+        ";",
+        "#",
+        " ",
+        "e touch mark",
+        "e",
+        "w mark",
+        "wmark",
+        "p",
+        "g",
+        "I",
+        "a\\",
+        "i",
+    ),
+    *(
+        ":a",
+        "ba",
+        "\\/",
+        "[/]",
+        "[\\/]",
+        "[[:alpha:]",
+        "s/a/",
+        "s/x/y/",
+        "/a/",
+        "s,a,",
+        "s x",
+        "&",
+        "D",
+    ),
+    *(
+        "1e touch mark;",
+        "w mark\n",
+        "\\,",
+        "s/.*/touch mark/e",
+        "]/",
+        "#e",
+        "\\\\",
+        "\\\\\n",
+        "~",
+        "+1",
+    ),
+)
+
+
+def from_sed(count: int) -> Iterator[Case]:
+    """Yield so many scripts of sed put together at random, the same ones every time."""
+    chance = random.Random(12)
+    for _ in range(count):
+        script = "".join(chance.choices(_PIECES, k=chance.randint(1, 8)))
+        yield Case("sed", f"sed {shlex.quote(script)} commands.sh")
 
 
 def from_programs() -> Iterator[Case]:

@@ -134,6 +134,14 @@ def test_what_a_program_is_told_to_change_is_changed() -> None:
     assert len(done) > 0.8 * len(told) > 60
 
 
+@runs
+def test_a_script_of_sed_that_is_called_safe_changes_nothing_unconfined() -> None:
+    safe = search.called_safe(programs.from_sed(20_000 if FULL else 1900))
+    assert len(safe) > 100
+    found = [failure.case.command for failure in search.failures(_slice(safe, 120))]
+    assert found == []
+
+
 @runs_confined
 def test_what_a_repository_is_set_to_run_changes_nothing_and_tells_no_secret() -> None:
     _hold(settings_traps.from_settings(), 400)

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
-from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
 from aish_lsp.shell.risk.review import UNSEEN, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
+from aish_lsp.shell.risk.sed import sed
 from aish_lsp.shell.risk.values import Input, text_of
 
 Handler = Callable[[Review, Sequence[str], Input], bool]
@@ -152,8 +152,6 @@ _PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
 _TAKES_PROGRAM: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
 #: An option, perhaps behind others, that a program is attached to.
 _ATTACHED_TO: Final = re.compile(r"\A-\w*?[ceEr]")
-_SED_VALUES: Final = frozenset({"-e", "--expression", "-f", "--file", "-l", "--line-length"})
-_SED_READS: Final = re.compile(r"[rR][ \t]*([^\s;]+)")
 _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 
 
@@ -236,22 +234,6 @@ def run_written_file(review: Review, path: str, program: Program | None) -> bool
     else:
         scan(review, text, program)
     return True
-
-
-def sed(review: Review, words: Sequence[str], _stdin: Input) -> bool:
-    """``sed``: its script is its first operand, unless an option holds one."""
-    arguments = Arguments(words[1:], _SED_VALUES)
-    scripts = arguments.values(("-e", "--expression"))
-    if not scripts and not any(map(arguments.has, ("-f", "--file"))):
-        scripts = arguments.operands[:1]
-    script = "\n".join(scripts)
-    if names_secret(_SED_READS.findall(script)):
-        review.read_secrets = True
-        review.caution("may print secrets")
-    entry = tables().entry("sed")
-    if entry is not None and entry.program is not None:
-        scan(review, script, entry.program)
-    return False
 
 
 # PowerShell and cmd: only names that are known to destroy are looked for.

@@ -27,8 +27,9 @@ own](what-runs.md#rules-of-your-own). The worst matching row counts. A command w
 option that the command may have: with any other option it does
 not match. What a command writes to, which variables it sets, and what the scripts inside it do
 (`sh -c`, `find -exec`, here-documents) count as well. Programs in other languages (`python -c`,
-`psql -c`, `awk`, `sed`) are only searched for the regular expressions under
-[Programs that are given in a command](#programs-that-are-given-in-a-command).
+`psql -c`, `awk`) are only searched for the regular expressions under
+[Programs that are given in a command](#programs-that-are-given-in-a-command). A script of `sed` is
+read command by command.
 """
 
 
