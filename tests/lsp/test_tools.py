@@ -57,7 +57,7 @@ async def test_a_call_is_an_event_and_its_result_goes_back(place: Place) -> None
             past = await client.command_result("aish.session.history", {})
     calling = ["Calling git status"] * 2
     assert [event["title"] for event in told] == [*calling, "Could not call git status"]
-    assert past["turns"][1]["toolCalls"][0]["title"] == "Called git status"
+    assert past["turns"][1]["toolCalls"][0]["title"] == "Could not call git status"
     assert [tool["name"] for tool in shown["tools"]] == model.offered
     assert [(event["callId"], event["server"], event["name"]) for event in told] == [
         ("c1", "git", "status")
