@@ -153,7 +153,7 @@ class AishAgent:
             if message.role == "user":
                 await session.updates.send(helpers.update_user_message_text(text))
             elif message.role == "tool":
-                is_done = message.status in ("done", None)
+                is_done = message.status is None
                 ended: schema.ToolCallStatus = "completed" if is_done else "failed"
                 await session.updates.end_call(message.tool_call_id or "", ended, text)
             else:

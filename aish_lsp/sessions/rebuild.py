@@ -248,7 +248,7 @@ class HistoryMessage:
             ``CommandInfo`` of the newest ones.
         tool_calls: ``{"id", "name", "arguments"}`` each; a client also gets its ``title``.
         tool_call_id: the id of the call whose result it is.
-        status: how that call ended: ``done``, ``failed`` or ``denied``; None in an older log.
+        status: how that call ended: ``failed`` or ``denied``; None if it was done.
         in_force: whether it is sent with the next request: it was neither evicted nor reset, and it
             got an answer.
         turn_id: the exchange of a question that can be asked again, in an open session.

@@ -90,8 +90,9 @@ def assistant(
 
 
 def tool(tool_call_id: str, content: str, status: str = "done") -> Record:
-    """Return the result of a tool call; ``status`` is ``done``, ``failed`` or ``denied``."""
-    return {"role": "tool", "tool_call_id": tool_call_id, "content": content, "status": status}
+    """Return the result of a tool call; ``status`` is ``failed`` or ``denied`` if it is told."""
+    record: Record = {"role": "tool", "tool_call_id": tool_call_id, "content": content}
+    return record if status == "done" else {**record, "status": status}
 
 
 def evicted(first: int, last: int, summary: str | None) -> Record:

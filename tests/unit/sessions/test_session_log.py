@@ -96,7 +96,7 @@ def test_the_lines_are_those_of_the_contract(folder: Path) -> None:
             "finish": "stop",
             "commands": [{"id": "k1", "text": "ls -a"}],
         },
-        {"n": 3, "role": "tool", "tool_call_id": "c1", "content": "result", "status": "done"},
+        {"n": 3, "role": "tool", "tool_call_id": "c1", "content": "result"},
         {"n": 4, "event": "evicted", "from": 1, "to": 3, "summary": "they listed files"},
         {"n": 5, "event": "reset"},
         {"n": 6, "event": "model", "model": "deep"},
