@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 from aish_lsp.shell.risk.data import CAUTION, DESTRUCTIVE, SAFE, UNKNOWN, table
 from aish_lsp.shell.risk.matching import Arguments, Rule, Values
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
-from aish_lsp.shell.risk.review import COMPUTED, Review
+from aish_lsp.shell.risk.review import COMPUTED, Findings, Review
 from aish_lsp.shell.risk.rules import CommandRules, tables, verdict
 from aish_lsp.shell.risk.special import (
     HANDLERS,
@@ -86,10 +86,23 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
             review.findings.commands -= bool(inner and entry.wrappers)
             review.caution_if(_not_meant(review, first))
             waiting += inner
+            if review.doubtful:
+                judge_in_doubt(review, [review.doubtful.pop()], stdin)
             continue
         _by_rows(review, name, words, entry, arguments)
         if name in SENDERS and sends_secrets(review, words, stdin):
             review.destructive("may send secrets to another machine")
+
+
+def judge_in_doubt(review: Review, commands: Iterable[Sequence[str]], stdin: Input) -> None:
+    """Record only what is destructive about ``commands``, which may not be what is run."""
+    real, review.findings = review.findings, Findings()
+    for words in commands:
+        judge(review, words, stdin)
+    seen, review.findings = review.findings, real
+    if seen.level == DESTRUCTIVE:
+        for reason in seen.reasons:
+            review.destructive(reason)
 
 
 def _commands_within(

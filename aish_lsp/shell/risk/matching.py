@@ -169,7 +169,9 @@ def takes_next(word: str, values: Values) -> bool:
     """Return whether the option ``word`` takes the next word for its value."""
     if word in values:
         return True
-    if len(word) == 2 or word[:2] == "--" or "=" in word:
+    if word[:2] == "--":
+        return any(may_abbreviate(word, option) for option in values)
+    if len(word) == 2 or "=" in word:
         return False
     for at, letter in enumerate(word[1:], 2):
         if f"-{letter}" in values:

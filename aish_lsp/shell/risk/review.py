@@ -103,6 +103,7 @@ class Review:
         depth: how many commands, each run by the last, lead to the text that is being looked at.
         read_secrets: whether something in it reads what may be secret, judging by its name.
         reads: what its commands are told to read, which may also be secret.
+        doubtful: commands that the last one runs if an option that is not known takes a value.
     """
 
     def __init__(self, folder: Path | None, path: str | None, kept: Path | None = None) -> None:
@@ -119,6 +120,7 @@ class Review:
         self.lost = False
         self.read_secrets = False
         self.reads: list[Sequence[str]] = []
+        self.doubtful: list[Sequence[str]] = []
         self.depth = 0
         self._waiting: deque[tuple[str, int]] = deque()
         self._count = 0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.redaction import is_secret_variable
 from aish_lsp.shell.risk.data import DESTRUCTIVE, SAFE, table
-from aish_lsp.shell.risk.judge import judge
-from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
+from aish_lsp.shell.risk.judge import judge_in_doubt
+from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Review
 from aish_lsp.shell.risk.words import nodes, text_in
 
 if TYPE_CHECKING:
@@ -130,15 +130,12 @@ def _look_through(review: Review, text: str) -> None:
         review.destructive(COMPUTED)
     if _DEVICE.search(_QUOTES.sub("", text)):
         review.destructive("writes to a device")
-    real, review.findings = review.findings, Findings()
+    commands: list[list[str]] = []
     for part in _ENDS.split(text)[:_LOOKED_AT]:
         words = _QUOTES.sub("", part).split()
         at = 0
         while at < len(words) and _BEFORE_NAME.fullmatch(words[at]):
             at += 1
         if at < len(words):
-            judge(review, words[at:], None)
-    seen, review.findings = review.findings, real
-    if seen.level == DESTRUCTIVE:
-        for reason in seen.reasons:
-            review.destructive(reason)
+            commands.append(words[at:])
+    judge_in_doubt(review, commands, None)

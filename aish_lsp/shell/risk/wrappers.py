@@ -75,8 +75,11 @@ def _open(
         if at is None:
             return None
         words = words[at + 1 :]
-    at, opened = _skip(review, wrapper, words)
+    at, doubtful, opened = _skip(review, wrapper, words)
     inner = tuple(words[at:])
+    if doubtful and len(inner) > 1:
+        # An unknown option may have taken the first word as its value.
+        review.doubtful.append(inner[1:])
     if not inner and wrapper.shell and stdin is not None:
         review.add_input(stdin, or_else="")
         return []
@@ -124,10 +127,10 @@ def _appended(inner: tuple[str, ...], places: Sequence[str], stdin: Input) -> li
     return commands
 
 
-def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool]:
-    """Return where the command begins, and whether a text was found."""
+def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
+    """Return where the command begins, whether that is uncertain, and whether a text was found."""
     at, operands = 0, wrapper.operands
-    opened = False
+    doubtful = opened = False
     while at < len(words):
         word = words[at]
         if word == "--":
@@ -146,6 +149,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             at += 2 if is_named and not text else 1
         elif word[:1] == "-" and word.strip(UNKNOWN) != "-":
             takes = takes_next(word, wrapper.values)
+            doubtful = doubtful or not (takes or word[:2] != "--" or "=" in word)
             _note_option(review, wrapper, word, "".join(words[at + 1 : at + 2]))
             at += 2 if takes else 1
         elif wrapper.assignments and (match := _ASSIGNMENT.fullmatch(word)):
@@ -159,7 +163,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             at += 1
         else:
             break
-    return at, opened
+    return at, doubtful, opened
 
 
 def _note_option(review: Review, wrapper: Wrapper, word: str, following: str) -> None:
