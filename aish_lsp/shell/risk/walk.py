@@ -119,10 +119,9 @@ class _Walk:
 
     def _judge(self, nodes: Sequence[Node], stdin: Input) -> None:
         """Judge the command that words make, unless that was done for these values."""
-        resolver = self._resolver
-        resolver.varies = False
-        words = resolver.words(nodes)
-        if words and (resolver.varies or not resolver.pick):
+        # What it reads, or a file that it runs, may have another text.
+        again = bool(self._review.written) or stdin not in (None, UNKNOWN)
+        for words in filter(None, self._resolver.choices(nodes, again=again)):
             judge(self._review, words, stdin)
 
     def pipeline(self, node: Node, stdin: Input) -> None:

@@ -10,8 +10,9 @@ collected before anything in the text is judged: a loop over ``~/.bashrc ~/.zshr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice, product
 from typing import Final
 
 import tree_sitter_bash
@@ -65,8 +66,12 @@ _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
 )
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-#: Braces that become several words, or what may be such.
-_BRACES: Final = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
+#: Braces that become several words, and hold no others.
+_BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+#: Combinations of variables' values that are looked at.
+_MOST_CHOICES: Final = 64
+#: Words of braces that are looked at.
+_MOST_WORDS: Final = 60
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 
@@ -82,10 +87,11 @@ class Resolver:
 
     Attributes:
         pick: which of its values each variable has.
-        varies: whether a variable with several values was looked up.
+        varies: the variables with several values that were looked up, each with its values.
+        chosen: the values of variables that do not have the one of ``pick``.
     """
 
-    __slots__ = ("_quoted", "_source", "_splits", "_variables", "pick", "varies")
+    __slots__ = ("_quoted", "_source", "_splits", "_variables", "chosen", "pick", "varies")
 
     def __init__(self, source: bytes, variables: Variables) -> None:
         self._source = source
@@ -93,7 +99,24 @@ class Resolver:
         self._splits = False
         self._quoted = False
         self.pick = 0
-        self.varies = False
+        self.varies: dict[str, Sequence[str]] = {}
+        self.chosen: Mapping[str, str] = {}
+
+    def choices(self, nodes: Sequence[Node], *, again: bool) -> Iterator[list[str]]:
+        """Yield what ``words`` returns; ``again`` also if it was the same for an earlier ``pick``.
+
+        Where several variables have several values, the first pick has the other combinations.
+        """
+        self.varies = {}
+        words = self.words(nodes)
+        names = self.varies
+        if names or again or not self.pick:
+            yield words
+        if len(names) > 1 and not self.pick:
+            for values in islice(product(*names.values()), 1, _MOST_CHOICES):
+                self.chosen = dict(zip(names, values, strict=True))
+                yield self.words(nodes)
+            self.chosen = {}
 
     def words(self, nodes: Iterable[Node]) -> list[str]:
         """Return the words of ``nodes``; an unquoted variable may become several."""
@@ -105,9 +128,12 @@ class Resolver:
             if self._splits:
                 # A blank in the unknown text may begin another word, which may be an option.
                 text = MANY + text.lstrip(UNKNOWN)
-            if kind == "concatenation" and "{" in text:
-                text = _BRACES.sub(UNKNOWN, text)
-            if SPLIT in text:
+            if kind == "concatenation" and _BRACES.search(text) and _has_bare_brace(node):
+                made = expanded(text)
+                if text.count("{") > 1 or any(child.type != "word" for child in node.children):
+                    made.insert(bool(words), MANY)
+                words += made
+            elif SPLIT in text:
                 words += [part for part in text.split(SPLIT) if part]
             elif text or kind != "simple_expansion":
                 words.append(text)
@@ -161,8 +187,9 @@ class Resolver:
         if name in _NUMBERS:
             return "0"
         values = self._variables.get(name)
-        self.varies = self.varies or len(values) > 1
-        return values[self.pick % len(values)]
+        if len(values) > 1:
+            self.varies[name] = values
+        return self.chosen.get(name, values[self.pick % len(values)])
 
     def _split(self, value: str) -> str:
         """Return the words that an unquoted value becomes."""
@@ -218,6 +245,25 @@ class Resolver:
     def read_arithmetic(self, _node: Node) -> str:
         """Return a number in place of ``$((...))``."""
         return "0"
+
+
+def _has_bare_brace(node: Node) -> bool:
+    """Return whether a word has an opening brace that is neither quoted nor that of ``${...}``."""
+    return any("{" in text_in(child) for child in node.children if child.type == "word")
+
+
+def expanded(text: str) -> list[str]:
+    """Return the words that braces make of one, but not too many."""
+    words: list[str] = []
+    waiting = [text.replace(SPLIT, " ")]
+    while waiting and len(words) + len(waiting) <= _MOST_WORDS:
+        word = waiting.pop()
+        if (found := _BRACES.search(word)) is None:
+            words.append(word)
+            continue
+        parts = found[1].split(",") if "," in found[1] else [UNKNOWN]
+        waiting += [word[: found.start()] + part + word[found.end() :] for part in reversed(parts)]
+    return words + [_BRACES.sub(UNKNOWN, word) for word in waiting]
 
 
 def text_in(node: Node) -> str:
