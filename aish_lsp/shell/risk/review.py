@@ -20,7 +20,7 @@ from aish_lsp.shell.risk.paths import (
     write_risk,
 )
 from aish_lsp.shell.risk.rules import Tables
-from aish_lsp.shell.risk.values import Input, Variables, text_of
+from aish_lsp.shell.risk.values import PATTERN, Input, Variables, text_of
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -157,13 +157,15 @@ class Review:
         elif len(text) > LONGEST or self.depth >= _DEEPEST:
             self.destructive(TOO_MUCH)
         elif self.goes_on():
-            if UNKNOWN in text:
+            if UNKNOWN in text or self.variables.may_name_files(text):
                 # The unknown part is inserted before the text is parsed, and may be any command.
                 self.caution("runs a text that is only partly known")
             self._waiting.append((text.replace(UNKNOWN, "$_"), self.depth + 1))
 
     def add_joined(self, words: Sequence[str]) -> None:
         """Queue the text that words make together, which a shell will run."""
+        if len(words) > 1 and any(map(PATTERN.search, words)):
+            self.caution("runs a text with names of files, which may be anything")
         self.add_text(texts(words))
 
     def add_input(self, stdin: Input, *, or_else: str) -> None:

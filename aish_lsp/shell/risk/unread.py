@@ -29,6 +29,13 @@ _UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
 #: The tokens with which the grammar begins one, or ends it.
 _SUBSTITUTES: Final = frozenset({"$(", "${", "$((", "$[", "`", "<(", ">("})
 _QUOTED: Final = frozenset({"raw_string", "ansi_c_string"})
+#: A text with here-documents of which each ends where the grammar, too, sees the end.
+_CLEAR_ENDS: Final = re.compile(
+    r"""(?:(?:(?!<<).)*+<<(-)?[ \t]*(['"]?)(\w+)\2(?=[\s|;&>)])"""
+    r"""(?:[^'"\n<]|<(?!<)|'[^'\n]*+'|"[^"\n]*+")*+\n"""
+    r"""(?:(?![ \t]*\3\b)[^\n]*+\n)*+(?(1)\t*)\3(?:\n|\Z))*+(?:(?!<<).)*+""",
+    re.DOTALL,
+)
 #: A line that begins like this is taken for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -50,6 +57,8 @@ def note_unread(review: Review, root: Node, text: str, source: bytes) -> None:
         names = (node for node in nodes(root) if node.type == "variable_name")
         if any(map(_passes_secret, names)):
             review.caution("prints a variable that may be secret")
+        if "<<" in text and _CLEAR_ENDS.fullmatch(text.replace("<<<", "   ")) is None:
+            review.caution("has a here-document whose end is unclear")
     if review.findings.level != DESTRUCTIVE and _has_unseen_substitution(root, source):
         review.destructive(UNSEEN)
 

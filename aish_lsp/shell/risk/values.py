@@ -64,6 +64,11 @@ class Variables:
         """How many values a variable has at most."""
         return max(map(len, self._values.values()), default=1)
 
+    def may_name_files(self, text: str) -> bool:
+        """Return whether a text may hold names of files, since it has a value that is a pattern."""
+        values = (value for values in self._values.values() for value in values)
+        return any(value in text and PATTERN.search(value) for value in values)
+
     def get(self, name: str) -> Sequence[str]:
         """Return the values that ``name`` may have."""
         return self._values.get(name) or _KNOWN.get(name, (UNKNOWN,))

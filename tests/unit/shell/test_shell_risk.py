@@ -593,6 +593,23 @@ def test_every_value_of_a_variable_is_looked_at() -> None:
     assert classify(f"{more}; $a", "bash", confined=True).risk == "destructive"
 
 
+def test_every_choice_of_several_variables_values_is_looked_at() -> None:
+    text = "x=a; y=1; sort $x $y; y=-omark; sort $x $y; x=-k"
+    assert classify(text, "bash", confined=True).risk == "caution"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat <<E'F'\n#\nEF\ncat .x\nE\n",
+        "cat <<E && echo 'a\nb'\nx\nE\ncat .x\n",
+        "echo $(cat <<E; echo a\nE)\nx\nE \ncat .x\nE\n)\n",
+    ],
+)
+def test_a_heredoc_whose_end_bash_may_see_elsewhere_is_not_safe(text: str) -> None:
+    assert classify(text, "bash", confined=True).risk == "caution"
+
+
 #: What they are set to changes how things look.
 LOOKS = {"COLUMNS", "LINES", "TERM"}
 
