@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
+from aish_lsp.offline.deeds import risk_of
 from aish_lsp.offline.names import (
     SENTENCES,
     WORDED,
@@ -84,6 +85,9 @@ _TURNS: Final = frozenset(
     )
 )
 
+#: Words before "of" with which only a part is meant: "one of the logs".
+_PARTS: Final = frozenset(("one", "some", "any", "most", "few", "part"))
+
 #: What counts against taking something for a file if it may be of a more specific kind.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
 #: What is counted while a phrasing is laid over a question: the weights of words that are in both,
@@ -128,6 +132,7 @@ class Overlay:
         self._phrasing = phrasing
         self._intent = intent
         self._tokens = tokens
+        self._affirms = group("denying").isdisjoint(phrasing.wording)
         self._used: set[int] = set()
         self._slots: dict[int, str] = {}
         self._values: dict[str, str] = {}
@@ -214,8 +219,10 @@ class Overlay:
         share = ranking().share(self._phrasing.intent, token.term)
         evidence = self._evidence
         evidence["ignored"] += token.limits and weight > 0 and share is None
+        evidence["ignored"] += bool(share) and self._is_denied(token) and self._does_it_all()
         if not token.term:
             turns = token.lower in _TURNS - {*self._phrasing.wording} and token.after != "line"
+            turns = turns or (token.lower in _PARTS and token.after == "of")
             evidence["ignored"] += (weight > 0 or turns) and not token.aside
             self._lost += weight
         elif share is None or token.quoted:
@@ -254,8 +261,19 @@ class Overlay:
                 self._evidence["missing"] += missing
             else:
                 self._used.add(at)
+                self._evidence["ignored"] += self._is_denied(self._tokens[at])
                 self._evidence["matched"] += weight(term)
                 self._gained += weight(term)
+
+    def _is_denied(self, token: Token) -> bool:
+        """Return whether a word is not to be done, of which the phrasing says no such thing."""
+        return self._affirms and token.behind in group("denying")
+
+    def _does_it_all(self) -> bool:
+        """Return whether the intent changes something, and nobody asks for it with a denial."""
+        phrasings = ranking().phrasings_of(self._intent.number)
+        denied = any(not group("denying").isdisjoint(one.wording) for one in phrasings)
+        return not denied and risk_of(self._intent) != "safe"
 
     def _at(self, term: str) -> int | None:
         """Return where the question has ``term``, preferably where it cannot also be a value."""

@@ -21,7 +21,7 @@ from aish_lsp.offline.results import Ran
 from aish_lsp.offline.spelling import corrected
 from aish_lsp.offline.table import FREE, SLOT, kind_of
 from aish_lsp.offline.tokens import Token, cut, is_name
-from aish_lsp.offline.words import pattern, words
+from aish_lsp.offline.words import group, pattern, words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
 #: The most characters of a question that are read.
@@ -258,10 +258,15 @@ def _programs(match: Match) -> set[str]:
     return {command.split()[0] for way in match.intent.ways for command in way.run}
 
 
+#: A word for several things mentioned before.
+_SEVERAL: Final = re.compile(r"\b(?:them|those|these|they)\b", re.IGNORECASE)
+
+
 def _with_names(text: str, values: Mapping[str, str]) -> str:
     """Return ``text`` with the last of ``values`` for its first pronoun."""
     value = _it(values)
-    if value is None or "`" in value:
+    files = {value for name, value in values.items() if kind_of(name) == "file"}
+    if value is None or "`" in value or (len(files) > 1 and _SEVERAL.search(text)):
         return text
     return pattern("pronoun").sub(lambda _: f"`{value}`", text, count=1)
 
@@ -364,9 +369,12 @@ def _unprefixed(text: str) -> str:
 def _acting(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return an action on what ``before`` lists: "now delete them", "how many are there?"."""
     tokens = cut(text, workspace)
+    denied = " ".join(one.text for one in tokens if one.behind in group("denying"))
     for name, asks in words().actions.items():
         if not asks.search(text):
             continue
+        if asks.search(denied):  # "do not kill it"
+            return None
         ways = before.intent.after.get(name)
         kinds = (one.kinds for one in tokens)
         target = next((at[kind] for at in kinds for kind in ("file", "folder") if kind in at), None)

@@ -196,7 +196,10 @@ class WorkspaceFacts:
     def alike(self, word: str) -> str | None:
         """Return the only entry at the root whose name ``word`` spells differently: "readme"."""
         found = self._spoken.get(stem(word.lower()), ())
-        return found[0] if len(found) == 1 else None
+        if len(found) != 1 or self.is_folder(found[0]):
+            return found[0] if len(found) == 1 else None
+        # Several "images" are not the file image.iso.
+        return found[0] if found[0].lower().partition(".")[0] == word.lower() else None
 
     def has_branch(self, name: str) -> bool:
         """Return whether the repository has a branch of that name."""

@@ -72,8 +72,12 @@ def conversed(sentences: Sequence[str], target: Toolset) -> Wanted | None:
 
 def _means_others(text: str, request: Things | LinesRequest | None, *, has_others: bool) -> bool:
     """Return whether all that a sentence says of its files is "those": not all that there are."""
-    if not isinstance(request, Things) or request.tests or request.these or request.roots:
+    if not isinstance(request, Things) or request.these or request.roots:
         return False
+    if request.tests:
+        # "now delete everything except a.txt"
+        left_out = all(test.startswith("-not ") for test in request.tests)
+        return bool(has_others and request.act and left_out)
     others = pattern("pronoun") if has_others else _THOSE
     return others.search(text) is not None
 

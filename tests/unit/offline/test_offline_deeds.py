@@ -50,6 +50,37 @@ def test_what_only_sounds_like_a_task_is_unknown(tmp_path: Path, question: str) 
     assert is_unknown(reply(TypedQuestion(question), tmp_path))
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "push but don't force",
+        "pull without rebasing",
+        "replace foo with bar in notes.txt but don't change the file",
+        "who uses port 3000 >> don't kill it",
+        "delete one of the logs",
+        "delete all files except images",
+        "merge a.txt and b.txt into c.txt and then delete them",
+    ],
+)
+def test_a_denial_or_a_part_of_some_things_is_not_passed_over(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "logs").mkdir()
+    for name in ("a.txt", "b.txt", "notes.txt", "image.iso"):
+        (tmp_path / name).touch()
+    *earlier, last = question.split(" >> ")
+    assert is_unknown(reply(TypedQuestion(last, earlier=tuple(earlier)), tmp_path))
+
+
+@pytest.mark.parametrize("spared", ["all but error.log", "everything except error.log"])
+def test_all_but_one_means_one_of_those_that_were_listed(tmp_path: Path, spared: str) -> None:
+    asked = TypedQuestion(f"delete {spared}", earlier=("find all log files",))
+    assert "CMD: find . -type f -name '*.log' -not -name error.log -delete" in reply(
+        asked, tmp_path
+    ).split("\n")
+
+
 def test_a_file_that_was_named_is_not_left_out_of_what_is_lost(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "a.txt").touch()
