@@ -60,7 +60,12 @@ CONNECTING = (
     ),
     Row("command aish.newChat", palette("New Chat"), shows(".welcome")),
     Row("chat.ts: Connect a model", button("Connect a model", ".welcome"), top(CHOICES)),
-    Row("connect.ts: No model server was found here", choice("No model server"), top(CHOICES)),
+    Row(
+        "connect.ts: Look again",
+        choice("Look again"),
+        # The list is made anew, without what was typed to find the row.
+        then(top(CHOICES), sees(".quick-input-list .monaco-list-row", "A model in a GGUF file")),
+    ),
     Row(
         "connect.ts: A model in a GGUF file…",
         choice("A model in a GGUF file"),

@@ -22,7 +22,7 @@ export interface ConnectParts {
 }
 
 /** How a model is connected: one that was found, what the user types, or what small ones lack. */
-type Way = ConnectableModel | Connectable | "address" | "file" | "config";
+type Way = ConnectableModel | Connectable | "again" | "address" | "file" | "config";
 type Row = vscode.QuickPickItem & { way?: Way };
 /** The parameters of `aish.model.connect`. */
 interface Wanted {
@@ -42,7 +42,8 @@ export async function connectModel(parts: ConnectParts, isSmall = false): Promis
   const way = await chosen(parts, isSmall);
   if (!way) return;
   try {
-    if (way === "config") await vscode.commands.executeCommand("aish.editModels");
+    if (way === "again") await connectModel(parts, isSmall);
+    else if (way === "config") await vscode.commands.executeCommand("aish.editModels");
     else if (way === "address") await connectAddress(parts);
     else if (way === "file") await connectFile(parts);
     else if ("smallCommand" in way) await getEngine(parts, way);
@@ -84,10 +85,15 @@ async function chosen({ server, place }: ConnectParts, isSmall: boolean): Promis
 function rows(all: Connectable): Row[] {
   const { found, providers, small, smallProblem } = all;
   const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
+  const again = {
+    label: "$(refresh) Look again",
+    detail: "once llama.cpp, Ollama or LM Studio runs on this machine",
+    way: "again" as const,
+  };
   return [
-    separator("found"),
+    separator(found.length ? "found" : "no model server was found here"),
     ...found.map((one) => row(one, one.sendsTo ? "cloud" : "server", one.detail)),
-    ...(found.length ? [] : [{ label: "$(circle-slash) No model server was found here" }]),
+    ...(found.length ? [] : [again]),
     separator("with a key that you paste"),
     ...providers.map((one) => row(one, "key", "")),
     separator("on this machine, without a key"),
