@@ -298,8 +298,8 @@ class _Known:
 
 
 _OFFLINE_NOTICE = (
-    "The built-in offline model answers, because no other is connected: no model server was found,"
-    " and no provider's key is in use. `:model add` connects one."
+    "The built-in offline model answers, because no model server was found and no provider's key"
+    " is in use. `:model add` connects one."
 )
 
 

@@ -76,6 +76,7 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         chat = bench.chat()
         chat.ask("which folder am i in")
         assert "offline" in chat.last
+        assert chat.last.lower().count("connect") == 1
         chat = bench.new_chat()
         chat.box.fill("why?")
         chat.frame.get_by_role("button", name="Connect a model").first.click()

@@ -30,6 +30,18 @@ test("a block that comes can replace the selection, by its number among those th
   assert.deepEqual(posted, [{ kind: "replace", session: "s", key: "k", block: 1 }]);
 });
 
+test("that no model is connected is told once, and the button below the reply connects one", () => {
+  const message = "The offline model answers. `:model add` connects one.";
+  const view = shown({ model: "offline", state: "ended" });
+  view.take([{ kind: "notice", level: "info", message }]);
+  assert.equal(
+    view.element.querySelector(".notice")?.textContent.trim(),
+    "The offline model answers.",
+  );
+  press(view, "Connect a model");
+  assert.deepEqual(posted, [{ kind: "action", action: "connectModel" }]);
+});
+
 const REFUSED = "The server refuses the key: see `api_key_env`.";
 
 function actions(view: ExchangeView): (string | null)[] {

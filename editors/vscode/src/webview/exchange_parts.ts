@@ -15,14 +15,16 @@ export function otherPart(part: Part): HTMLElement {
     case "step":
       return stepPart(part.step);
     case "notice":
-      return h(
-        "div",
-        { class: `notice ${part.level}`, role: "note" },
-        markdown(inVsCode(part.message)),
-      );
+      return noticePart(part.level, part.message);
     default:
       return h("div");
   }
+}
+
+function noticePart(level: string, message: string): HTMLElement {
+  // The foot of the reply has a button for that.
+  const said = message.replace(" `:model add` connects one.", "");
+  return h("div", { class: `notice ${level}`, role: "note" }, markdown(inVsCode(said)));
 }
 
 const MARKS: Record<ToolEvent["status"] | StepEvent["status"], IconName> = {
