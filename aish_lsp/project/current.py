@@ -70,8 +70,9 @@ class CurrentFiles:
         self._begun = 0
         self._scanned_at = 0.0
         self._took = 0.0
-        #: When each folder that is shown was last changed, as of the last look at it.
-        self._shown: dict[str, int | None] = {}
+        #: Of each folder that is shown, what the last look at it found: when it was changed, and
+        #: the names there that were not known.
+        self._shown: dict[str, tuple[int, set[str]] | None] = {}
         self._listeners: list[ScanListener] = []
         self.lock = asyncio.Lock()
 
@@ -225,11 +226,19 @@ class CurrentFiles:
         for prefix, before in self._shown.items():
             with suppress(OSError):
                 changed = (self._root / prefix).stat().st_mtime_ns
-                self._shown[prefix] = changed
+                if before is not None and changed == before[0]:
+                    continue
+                known = self.listing.names_in(prefix)
+                on_disk = set(os.listdir(self._root / prefix)) - {".git"}  # noqa: PTH208 - names alone
+                unknown = on_disk - known
+                self._shown[prefix] = changed, unknown
                 # What has not changed since the scan is as the scan found it.
-                if changed != before and (before is not None or changed >= self._begun):
-                    on_disk = set(os.listdir(self._root / prefix)) - {".git"}  # noqa: PTH208 - names alone
-                    yield from (prefix + name for name in on_disk ^ self.listing.names_in(prefix))
+                if before is None and changed < self._begun:
+                    continue
+                # Most of so many are ignored, and asking about all of them takes a scan.
+                if before is not None and len(unknown) > ASKED_AT_ONCE:
+                    unknown = unknown - before[1]
+                yield from (prefix + name for name in (known - on_disk) | unknown)
 
     def _is_old(self) -> bool:
         """Return whether the list needs a new scan, if nobody reports changes."""

@@ -146,7 +146,7 @@ def test_too_much_is_scanned(repository: Path) -> None:
     assert told.scans == 1
 
 
-@pytest.mark.parametrize("ignored", [20, 90])
+@pytest.mark.parametrize("ignored", [20, 150, 300])
 def test_a_change_beside_many_ignored_names_is_no_scan(repository: Path, ignored: int) -> None:
     write(repository, *(f"src/{number}.tmp" for number in range(ignored)))
     told = Told(repository)
