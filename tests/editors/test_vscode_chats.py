@@ -159,8 +159,12 @@ def test_a_file_is_dropped_into_it(bench: Workbench, chat: Chat, place: Place) -
     chat.frame.evaluate(drop, (place.folder / "main.py").as_uri())
     bench.until("its name", lambda: chat.box.input_value().strip() == "@main.py")
     chat.frame.evaluate(drop, "https://example.com/main.py")
+    # As the Explorer of a remote window names it.
+    remote = f"vscode-remote://ssh-remote+host{place.folder}/main.py"
+    chat.frame.evaluate(drop, remote)
+    bench.until("it again", lambda: chat.box.input_value().strip() == "@main.py @main.py")
     chat.box.press_sequentially("what is it?")
-    assert chat.box.input_value() == "@main.py what is it?"
+    assert chat.box.input_value() == "@main.py @main.py what is it?"
 
 
 def test_the_walkthrough_leads_to_the_chat(bench: Workbench, chat: Chat) -> None:

@@ -2,7 +2,7 @@ import "./dom";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FromWebview, Tab, ToWebview } from "../src/chat/messages";
-import { exchange } from "../src/chat/model";
+import { exchange, newRun } from "../src/chat/model";
 
 const posted: FromWebview[] = [];
 Object.defineProperty(globalThis, "acquireVsCodeApi", {
@@ -119,4 +119,56 @@ test("a draft of a page that was closed is there again, unless it was sent", asy
   assert.equal(input.value, "and then");
   show("sent", "typed", "sent");
   assert.equal(input.value, "");
+});
+
+function send(data: ToWebview): void {
+  window.dispatchEvent(new window.MessageEvent("message", { data }));
+}
+
+test("keys belong to an input method while it composes", async () => {
+  const input = await box();
+  show("one", "one");
+  type(input, "@x");
+  const asked = posted.findLast((one) => one.kind === "complete");
+  const item = { kind: "file", label: "x.py", insert: "@x.py ", detail: "", start: 0 } as const;
+  input.focus();
+  send({ kind: "proposals", number: asked?.number ?? 0, items: [item] });
+  posted.length = 0;
+  const list = document.querySelector<HTMLElement>("#proposals");
+  assert.equal(list?.hidden, false);
+  const press = (key: string, isComposing: boolean): void => {
+    input.dispatchEvent(new window.KeyboardEvent("keydown", { key, isComposing, bubbles: true }));
+  };
+  for (const key of ["Enter", "Tab", "ArrowDown", "Escape"]) press(key, true);
+  assert.equal(input.value, "@x");
+  assert.equal(list.hidden, false);
+  press("Escape", false);
+  assert.equal(list.hidden, true);
+  press("Escape", true);
+  assert.deepEqual(posted, [], "nothing is sent or stopped");
+  press("Escape", false);
+  assert.deepEqual(posted, [{ kind: "stop", session: "one" }]);
+  type(input, "");
+});
+
+test("what is told of a chat that is out of sight changes nothing in the one that is in sight", async () => {
+  await box();
+  show("sent", "one", "sent");
+  const run = { ...newRun(), output: "of another chat" };
+  send({ kind: "run", session: "one", key: "k", commandId: "c", run });
+  assert.equal(document.querySelector(".card"), null);
+  send({ kind: "run", session: "sent", key: "k", commandId: "c", run });
+  assert.ok(document.querySelector(".card"));
+});
+
+test("a file of a remote window can be dropped as one of this machine can", async () => {
+  await box();
+  posted.length = 0;
+  const dropped =
+    "vscode-remote://ssh-remote%2Bhost/a.py\r\nhttps://x.example/b.py\r\nfile:///c.py";
+  const event = new window.Event("drop");
+  Object.assign(event, { dataTransfer: { getData: () => dropped } });
+  document.dispatchEvent(event);
+  const uris = ["vscode-remote://ssh-remote%2Bhost/a.py", "file:///c.py"];
+  assert.deepEqual(posted, [{ kind: "dropFiles", uris }]);
 });

@@ -149,3 +149,46 @@ test("a command that failed can be explained and mended, one that did not cannot
   assert.throws(() => press(view, "Explain"));
   assert.equal(view.element.querySelector(".ended")?.textContent, "stopped");
 });
+
+test("a command that has ended is left alone while another one prints", () => {
+  const commands = [COMMAND, { ...COMMAND, id: "d", text: "ls z" }];
+  const runs = { c: { ...newRun(), state: "ended" as const, exitCode: 1, output: "no" } };
+  const view = shown({ commands, runs });
+  const [ended, running] = view.element.querySelectorAll(".card");
+  const parts = [...(ended?.querySelectorAll("button, [role=status]") ?? [])];
+  assert.ok(parts.length > 3);
+  view.take([{ kind: "output", commandId: "d", stream: "stdout", delta: "one\n" }]);
+  const status = running?.querySelector("[role=status]");
+  view.take([{ kind: "output", commandId: "d", stream: "stdout", delta: "two\n" }]);
+  assert.deepEqual([...(ended?.querySelectorAll("button, [role=status]") ?? [])], parts);
+  assert.equal(running?.querySelector("[role=status]"), status, "it is not read aloud again");
+  assert.equal(running?.querySelector(".output + .ended"), status);
+  view.takeRun("d", { ...newRun(), state: "ended", exitCode: 0 });
+  assert.match(running?.textContent ?? "", /Run again.*exit 0/);
+});
+
+test("a call whose arguments the user reads stays open when it ends", () => {
+  const view = shown({});
+  const call = { kind: "tool", callId: "t", server: "aish", name: "x", arguments: "{}" } as const;
+  view.take([{ ...call, status: "running", title: "Looking", result: null, diff: null }]);
+  view.element.querySelector("details")?.setAttribute("open", "");
+  view.take([{ ...call, status: "done", title: "Looked", result: "it", diff: null }]);
+  assert.ok(view.element.querySelector("details[open]"));
+});
+
+test("an input method can be left with Escape without losing what is edited", () => {
+  const view = shown({ commands: [COMMAND], state: "ended" });
+  for (const label of ["Edit the question", "Edit the command"]) {
+    const name =
+      label === "Edit the question" ? ".you [aria-label=Edit]" : ".card [aria-label=Edit]";
+    view.element.querySelector<HTMLElement>(name)?.click();
+    const box = view.element.querySelector(`[aria-label="${label}"]`);
+    const press = (isComposing: boolean): void => {
+      box?.dispatchEvent(new window.KeyboardEvent("keydown", { key: "Escape", isComposing }));
+    };
+    press(true);
+    assert.ok(view.element.contains(box), label);
+    press(false);
+    assert.ok(!view.element.contains(box), label);
+  }
+});

@@ -6,8 +6,11 @@ import type { Proposal } from "./messages";
 const MOST_PROBLEMS = 20;
 
 /** Return how a file is named in a question. */
-export function mentionOf(uri: string): string {
-  const name = vscode.workspace.asRelativePath(vscode.Uri.parse(uri), false);
+export function mentionOf(address: string): string {
+  const uri = vscode.Uri.parse(address);
+  // What is dropped in a remote window is named as the window sees it; this runs where the file is.
+  const local = uri.scheme === "vscode-remote" ? vscode.Uri.file(uri.path) : uri;
+  const name = vscode.workspace.asRelativePath(local, false);
   return `@${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)} `;
 }
 

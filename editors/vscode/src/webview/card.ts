@@ -31,6 +31,8 @@ export class Card {
   private isEdited = false;
   private isRunning = false;
   private hasRun = false;
+  /** What was shown last of how it goes. */
+  private shown = "";
 
   constructor(
     private readonly command: CommandInfo,
@@ -111,6 +113,7 @@ export class Card {
       this.actions.run(this.command, edited);
     };
     box.addEventListener("keydown", (event) => {
+      if (event.isComposing) return;
       if (event.key === "Escape") done();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
     });
@@ -126,13 +129,11 @@ export class Card {
     if (gap) box.setSelectionRange(gap.index, gap.index + gap[0].length);
   }
 
-  /** Show what came of it so far. */
+  /** Show what came of it so far; what is as it was keeps the focus, and is not read aloud again. */
   update(run: Run): void {
-    const isRunning = run.state === "running";
-    this.hasRun = run.state === "ended" && !run.inTerminal;
     if (run.output && !this.output) {
       this.output = new GrowingText("output");
-      this.below.append(this.output.element);
+      this.below.prepend(this.output.element);
     }
     if (this.output) {
       const { element } = this.output;
@@ -140,13 +141,15 @@ export class Card {
       this.output.update(run.output);
       if (isAtEnd) element.scrollTop = element.scrollHeight;
     }
+    const shown = JSON.stringify({ ...run, output: "" });
+    if (shown === this.shown) return;
+    this.shown = shown;
     this.below.querySelector(".ended")?.remove();
     this.below.append(this.ending(run));
-    this.element.classList.toggle("running", isRunning);
-    if (isRunning !== this.isRunning || !isRunning) {
-      this.isRunning = isRunning;
-      if (!this.isEdited) this.show();
-    }
+    this.isRunning = run.state === "running";
+    this.hasRun = run.state === "ended" && !run.inTerminal;
+    this.element.classList.toggle("running", this.isRunning);
+    if (!this.isEdited) this.show();
   }
 
   private ask(what: string, run: Run): void {

@@ -95,16 +95,16 @@ class Chat {
         if (message.session === this.session) this.showExchange(message.exchange);
         break;
       case "events":
-        if (message.session === this.session) this.views.get(message.key)?.take(message.events);
+        this.viewOf(message)?.take(message.events);
         break;
       case "run":
-        this.views.get(message.key)?.takeRun(message.commandId, message.run);
+        this.viewOf(message)?.takeRun(message.commandId, message.run);
         break;
       case "dropped":
-        this.views.get(message.key)?.drop(message.commandId);
+        this.viewOf(message)?.drop(message.commandId);
         break;
       case "files":
-        this.views.get(message.key)?.showFiles(message.found);
+        this.viewOf(message)?.showFiles(message.found);
         break;
       case "status":
         this.composer.showStatus(message.status);
@@ -135,6 +135,11 @@ class Chat {
     this.questions.place();
     this.goal.show([...this.views.values()].find((view) => view.goal)?.goal);
     this.follow();
+  }
+
+  /** Return what a message is about, if it is in sight: the keys of two chats may be the same. */
+  private viewOf({ session, key }: { session: string; key: string }): ExchangeView | undefined {
+    return session === this.session ? this.views.get(key) : undefined;
   }
 
   // What is shown
@@ -324,7 +329,7 @@ class Chat {
     const data = event.dataTransfer?.getData("application/vnd.code.uri-list") ?? "";
     const uris = (data || event.dataTransfer?.getData("text/uri-list") || "")
       .split(/\r?\n/)
-      .filter((uri) => uri.startsWith("file:"));
+      .filter((uri) => /^(?:file|vscode-remote):/.test(uri));
     if (uris.length) this.post({ kind: "dropFiles", uris });
   }
 

@@ -148,11 +148,13 @@ export class Composer {
   }
 
   private pressed(event: KeyboardEvent): void {
+    // What an input method is composing with has these keys for itself.
+    if (event.isComposing) return;
     if (!this.list.hidden && this.pressedInList(event)) {
       event.preventDefault();
       return;
     }
-    if (event.key === "Enter" && !event.isComposing && !event.shiftKey) {
+    if (event.key === "Enter" && !event.shiftKey) {
       const isControl = event.ctrlKey || event.metaKey;
       if (isControl || this.sendWith === "enter") {
         event.preventDefault();

@@ -120,8 +120,9 @@ export class ExchangeView {
       if (text) this.send({ kind: "edit", key, text });
     };
     box.addEventListener("keydown", (event) => {
+      if (event.isComposing) return;
       if (event.key === "Escape") done();
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      if (event.key === "Enter" && !event.shiftKey) {
         event.preventDefault();
         ask();
       }
@@ -171,6 +172,8 @@ export class ExchangeView {
       const shown = JSON.stringify(part);
       if (shown === view.shown) return;
       const element = otherPart(part);
+      // What the user has opened stays open.
+      element.toggleAttribute("open", view.element.hasAttribute("open"));
       view.element.replaceWith(element);
       Object.assign(view, { element, shown });
     }
