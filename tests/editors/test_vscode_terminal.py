@@ -116,6 +116,28 @@ def test_what_could_lose_something_waits_for_the_users_own_enter(
     entered(bench, "its end", lambda: not lost.exists())
 
 
+def test_a_safe_command_that_was_made_another_one_is_shown_as_that_and_only_typed(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
+    kept = place.folder / "kept.log"
+    kept.write_text("x\n")
+    chat.ask("which folder am i in")
+    card = chat.frame.locator(".card.safe").last
+    card.get_by_role("button", name="Edit", exact=True).click()
+    box = card.get_by_label("Edit the command")
+    box.fill("rm kept.log")
+    box.press("Control+Enter")
+    question = chat.frame.locator(".question", has_text="could lose something")
+    question.get_by_role("button", name="Cancel").click()
+    card = chat.frame.locator(".card:not(.safe)").last
+    card.locator(".ended", has_text="not run").wait_for()
+    assert card.locator(".command").inner_text() == "rm kept.log"
+    to_terminal(chat).locator(".ended", has_text="press Enter there").wait_for()
+    bench.page.wait_for_timeout(1500)
+    assert kept.exists()
+    entered(bench, "its end", lambda: not kept.exists())
+
+
 def test_what_a_line_ran_runs_again_and_goes_to_the_terminal(
     bench: Workbench, chat: Chat, place: Place
 ) -> None:

@@ -192,3 +192,17 @@ test("an input method can be left with Escape without losing what is edited", ()
     assert.ok(!view.element.contains(box), label);
   }
 });
+
+test("a card shows, copies and edits what the user has made of its command, and no risk of the old one", () => {
+  const view = shown({ commands: [{ ...COMMAND, risk: "destructive" }], state: "ended" });
+  assert.match(view.element.querySelector(".card.destructive")?.textContent ?? "", /destructive/);
+  view.takeRun("c", { ...newRun(), edited: "ls other", state: "ended", exitCode: 0 });
+  const card = view.element.querySelector(".card.caution:not(.destructive)");
+  assert.equal(card?.querySelector(".command")?.textContent, "ls other");
+  assert.equal(card.querySelector(".risk"), null);
+  assert.equal(card.getAttribute("aria-label"), "Command: ls other");
+  card.querySelector<HTMLElement>("[aria-label=Copy]")?.click();
+  assert.deepEqual(posted, [{ kind: "copy", text: "ls other" }]);
+  card.querySelector<HTMLElement>("[aria-label=Edit]")?.click();
+  assert.equal(card.querySelector("textarea")?.value, "ls other");
+});

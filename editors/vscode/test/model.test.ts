@@ -7,7 +7,9 @@ import {
   fold,
   isJudged,
   joined,
+  newRun,
   replyText,
+  textOf,
 } from "../src/chat/model";
 import { fromHistory } from "../src/chat/history";
 import type { CommandInfo, Event, HistoryMessage, RunReport } from "../src/protocol";
@@ -349,6 +351,16 @@ test("a command of an earlier session is what it was: its risk, and its place in
   const [{ commands }] = found as [Exchange];
   assert.deepEqual(commands, [past, { ...fence, line: 2, endLine: 4 }]);
   assert.ok(isJudged(found[0] as Exchange, past));
+});
+
+test("nobody has judged what the user has made of a suggestion", () => {
+  const edited = { ...newRun(), edited: "rm x" };
+  const made: Exchange = { ...exchange("k", "how?"), commands: [COMMAND], runs: { c1: edited } };
+  assert.equal(textOf(made, COMMAND), "rm x");
+  assert.ok(!isJudged(made, COMMAND));
+  made.runs["c1"] = newRun();
+  assert.equal(textOf(made, COMMAND), "ls");
+  assert.ok(isJudged(made, COMMAND));
 });
 
 test("what a line ran is shown again, before the question that carried it", () => {

@@ -22,6 +22,7 @@ import {
   joined,
   newRun,
   type Run,
+  textOf,
   unjudged,
 } from "./model";
 
@@ -242,16 +243,19 @@ export class Conversation {
     const made = this.find(key);
     const command = made?.commands.find((one) => one.id === commandId);
     if (!made || !command || made.runs[commandId]?.state === "running") return;
+    const isKnown = isJudged(made, command);
+    const text = edited ?? textOf(made, command);
     const run = (made.runs[commandId] = newRun());
-    this.texts.set(commandId, edited ?? command.text);
+    if (text !== command.text) run.edited = text;
+    this.texts.set(commandId, text);
     const source = new vscode.CancellationTokenSource();
     this.going.set(`${key} ${commandId}`, source);
     this.changed(this);
     this.showRun(made, commandId);
     try {
-      const report = await this.ran(made, command, edited, source.token);
+      const report = await this.ran(made, command, text, isKnown, source.token);
       ended(run, report);
-      if (edited !== null) command.text = report.text;
+      if (run.edited) run.edited = report.text;
       run.note ||= report.finishReason === "denied" ? "not run" : "";
     } catch (error) {
       run.state = "denied";
@@ -269,7 +273,8 @@ export class Conversation {
   private async ran(
     made: Exchange,
     command: CommandInfo,
-    edited: string | null,
+    text: string,
+    isKnown: boolean,
     token: vscode.CancellationToken,
   ): Promise<RunReport> {
     const onEvent = (event: Event): void => {
@@ -281,10 +286,10 @@ export class Conversation {
     const server = await this.server();
     const stream = (what: object): Promise<RunReport> =>
       server.stream<"aish.run", RunReport>("aish.run", { ...what, ...this.place }, onEvent, token);
-    const text = edited ?? command.text;
-    if (!isJudged(made, command)) return await stream({ text });
+    if (!isKnown) return await stream({ text });
     try {
-      return await stream({ commandId: command.id, ...(edited === null ? {} : { edited }) });
+      const edited = text === command.text ? {} : { edited: text };
+      return await stream({ commandId: command.id, ...edited });
     } catch (error) {
       // It was run or dropped before: it may be run again, and is judged again.
       if (kindOf(error) === "notFound") return await stream({ text });
@@ -323,7 +328,7 @@ export class Conversation {
   ranInTerminal(key: string, commandId: string, run: Run): void {
     const made = this.find(key);
     if (!made) return;
-    made.runs[commandId] = run;
+    made.runs[commandId] = { ...run, edited: made.runs[commandId]?.edited ?? "" };
     this.showRun(made, commandId);
   }
 

@@ -17,6 +17,8 @@ import type {
 
 /** What a command printed, and how it ended. */
 export interface Run {
+  /** What the user made of the suggestion, which nobody has judged; empty: it runs as it is. */
+  edited: string;
   state: "running" | "ended" | "denied";
   output: string;
   exitCode: number | null;
@@ -101,6 +103,7 @@ export function lacksModel(kind: string): boolean {
 
 export function newRun(): Run {
   return {
+    edited: "",
     state: "running",
     isAsking: false,
     output: "",
@@ -224,9 +227,14 @@ function endRuns(found: Exchange, step: StepEvent, wasRunning: boolean): void {
 /** What a line of the user's begins with that runs the rest of it. */
 const RUN_LINE = /^:run\s+/;
 
-/** Return whether the risk of a command is known: it was suggested, and waits. */
-export function isJudged(found: Exchange, command: CommandInfo): boolean {
-  return !command.id.startsWith("past ") && !RUN_LINE.test(found.prompt);
+/** Return whether the risk of a command is known: it was suggested, and is still what it was. */
+export function isJudged({ prompt, runs }: Exchange, { id }: CommandInfo): boolean {
+  return !id.startsWith("past ") && !RUN_LINE.test(prompt) && !runs[id]?.edited;
+}
+
+/** Return what a card shows, copies and runs: what the user has made of it, if anything. */
+export function textOf({ runs }: Exchange, { id, text }: CommandInfo): string {
+  return runs[id]?.edited || text;
 }
 
 function addOutput(found: Exchange, commandId: string, delta: string): void {

@@ -8,7 +8,7 @@ import { existing } from "./files";
 import { follow, foldersOf, openFile } from "./links";
 import { editorProposals, mentionOf } from "./mentions";
 import type { FromChat, Question, Status, Tab } from "./messages";
-import { isJudged } from "./model";
+import { isJudged, textOf } from "./model";
 import { Notifications } from "./notifications";
 import { type MessageRequest, Questions } from "./questions";
 import { type Surface, Surfaces } from "./surfaces";
@@ -237,7 +237,8 @@ export class ChatView implements vscode.Disposable {
         const exchange = conversation.find(key);
         const command = exchange?.commands.find((one) => one.id === commandId);
         if (!exchange || !command) return;
-        await this.terminals.run(command, isJudged(exchange, command), folder, (run) =>
+        const shown = { ...command, text: textOf(exchange, command) };
+        await this.terminals.run(shown, isJudged(exchange, command), folder, (run) =>
           conversation.ranInTerminal(key, commandId, run),
         );
         return;

@@ -28,9 +28,10 @@ export class Card {
   private readonly body = h("div", { class: "card-body" });
   private readonly below = h("div", { class: "card-run" });
   private output: GrowingText | undefined;
-  private isEdited = false;
+  private isEditing = false;
   private isRunning = false;
   private hasRun = false;
+  private edited = "";
   /** What was shown last of how it goes. */
   private shown = "";
 
@@ -39,20 +40,28 @@ export class Card {
     private readonly actions: CardActions,
     private readonly isJudged = true,
   ) {
-    this.element = h("section", { class: `card ${command.risk}` }, this.body, this.below);
-    this.element.setAttribute("aria-label", `Command: ${visible(command.text)}`);
+    this.element = h("section", { class: "card" }, this.body, this.below);
     this.element.dataset["command"] = command.id;
     this.show();
   }
 
   private get needsEditing(): boolean {
-    return this.command.placeholders.length > 0;
+    return this.command.placeholders.length > 0 && !this.edited;
+  }
+
+  /** What is shown is what is copied, edited and run. */
+  private get text(): string {
+    return this.edited || this.command.text;
   }
 
   private show(): void {
-    const { text, risk, reasons } = this.command;
+    const { text } = this;
+    const { risk, reasons } = this.command;
     const asks = risk === "destructive" ? " · you are asked first" : "";
     const why = (reasons.join("; ") || RISKS[risk]) + asks;
+    const known = this.edited ? "caution" : risk;
+    for (const one of Object.keys(RISKS)) this.element.classList.toggle(one, one === known);
+    this.element.setAttribute("aria-label", `Command: ${visible(text)}`);
     this.body.replaceChildren(
       h(
         "pre",
@@ -62,7 +71,7 @@ export class Card {
       iconButton("close", "Dismiss", () => this.actions.dismiss(this.command), {
         class: "dismiss",
       }),
-      !this.isJudged
+      !this.isJudged || this.edited
         ? ""
         : h("p", { class: "risk" }, h("span", { class: "risk-name" }, risk), ` ${visible(why)}`),
       this.isRunning ? this.stopButton() : this.buttons(),
@@ -82,14 +91,14 @@ export class Card {
     const run = this.needsEditing
       ? button("Fill in and run", () => this.edit(), { class: "primary" })
       : button(this.hasRun ? "Run again" : "Run", () => actions.run(command, null), {
-          class: command.risk === "destructive" ? "danger" : "primary",
+          class: command.risk === "destructive" && !this.edited ? "danger" : "primary",
         });
     return h(
       "div",
       { class: "buttons" },
       run,
       this.needsEditing ? null : iconButton("edit", "Edit", () => this.edit()),
-      iconButton("copy", "Copy", () => actions.copy(command.text)),
+      iconButton("copy", "Copy", () => actions.copy(this.text)),
       this.needsEditing
         ? null
         : iconButton("terminal", "To terminal", () => actions.terminal(command)),
@@ -97,13 +106,13 @@ export class Card {
   }
 
   private edit(): void {
-    if (this.isEdited) return;
-    this.isEdited = true;
-    const rows = String(Math.min(8, this.command.text.split("\n").length));
+    if (this.isEditing) return;
+    this.isEditing = true;
+    const rows = String(Math.min(8, this.text.split("\n").length));
     const box = h("textarea", { rows, "aria-label": "Edit the command", spellcheck: "false" });
-    box.value = this.command.text;
+    box.value = this.text;
     const done = (): void => {
-      this.isEdited = false;
+      this.isEditing = false;
       this.show();
     };
     const run = (): void => {
@@ -145,15 +154,16 @@ export class Card {
     if (shown === this.shown) return;
     this.shown = shown;
     this.below.querySelector(".ended")?.remove();
+    this.edited = run.edited;
     this.below.append(this.ending(run));
     this.isRunning = run.state === "running";
     this.hasRun = run.state === "ended" && !run.inTerminal;
     this.element.classList.toggle("running", this.isRunning);
-    if (!this.isEdited) this.show();
+    if (!this.isEditing) this.show();
   }
 
   private ask(what: string, run: Run): void {
-    const { text } = this.command;
+    const { text } = this;
     const failed = text.includes("\n") ? `this failed:\n\n${text}` : `\`${text}\` failed.`;
     this.actions.ask(`${run.inTerminal ? "@terminal " : ""}${what} ${failed}`);
   }
