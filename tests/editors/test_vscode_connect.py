@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,9 @@ KEY = "sk-the-right-key"
 
 
 class Model(BaseHTTPRequestHandler):
-    """A server of two models, for whoever has the key."""
+    """A server of two models, for whoever has the key; or for nobody, while it ``refuses``."""
+
+    refuses = False
 
     def do_GET(self) -> None:
         self._answer({"data": [{"id": name} for name in ("small-one", "large-one")]})
@@ -31,11 +34,12 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length", 0))
         asked = json.loads(self.rfile.read(length) or b"{}")
-        choice = {"delta": {"content": f"Hello from {asked.get('model')}."}}
+        content = f"Hello from {asked.get('model')}. [Press](command:workbench.action.quit)"
+        choice = {"delta": {"content": content}}
         self._answer({"choices": [choice]}, stream=bool(asked.get("stream")))
 
     def _answer(self, value: object, *, stream: bool = False) -> None:
-        is_allowed = self.headers.get("authorization") == f"Bearer {KEY}"
+        is_allowed = not self.refuses and self.headers.get("authorization") == f"Bearer {KEY}"
         body = json.dumps(value if is_allowed else {"error": {"message": "no such key"}})
         if stream and is_allowed:
             body = f"data: {body}\n\ndata: [DONE]\n\n"
@@ -93,6 +97,8 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
         bench.choose("large-one")
         toast = bench.page.locator(".notification-toast", has_text="Hello from large-one.")
         toast.wait_for()
+        # What a model says is no link to a command of VS Code's.
+        assert toast.locator(".notification-list-item-message a").count() == 0
         # The chat is as it was, and the model answers now.
         chat = bench.chat()
         assert chat.box.input_value() == "why?"
@@ -110,6 +116,38 @@ def test_a_model_is_connected_from_the_empty_chat_with_a_key_that_stays_secret(
     assert place.config in ours
     for path in (place.sent, *ours):
         assert KEY.encode() not in path.read_bytes(), path
+
+
+def test_a_key_that_is_refused_leaves_the_one_that_was_there_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place.make(tmp_path, "work 1")
+    with served() as address, opened(place, tmp_path / "profile", package(tmp_path)) as bench:
+
+        def connect(key: str) -> None:
+            bench.command("aish: Connect a Model")
+            bench.choose("A server at an address")
+            title(bench, "The address of a server")
+            bench.answer(address)
+            bench.page.locator(".quick-input-widget", has_text=re.compile("key")).wait_for()
+            bench.answer(key)
+
+        chat = bench.chat()
+        connect(KEY)
+        bench.choose("large-one")
+        toast = bench.page.locator(".notification-toast", has_text="Hello from large-one.")
+        toast.wait_for()
+        # The provider is out of order, and the user gives up.
+        monkeypatch.setattr(Model, "refuses", True)
+        connect("sk-wrong")
+        title(bench, "refuses the key")
+        bench.page.keyboard.press("Escape")
+        monkeypatch.setattr(Model, "refuses", False)
+        bench.page.locator(".quick-input-widget").wait_for(state="hidden")
+        chat = bench.chat()
+        bench.until("the model", lambda: "offline" not in chat.frame.locator(".model").inner_text())
+        chat.ask("why?")
+        assert "Hello from large-one." in chat.last
 
 
 def test_an_address_where_nothing_answers_is_told_and_another_can_be_given(tmp_path: Path) -> None:

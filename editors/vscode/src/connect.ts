@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import type { Connectable, ConnectableModel, Connected } from "./protocol";
 import { keyIn, notAKey, type Keys } from "./server/keys";
 import { isCancelled, messageOf, NotStarted, type Server } from "./server/client";
-import { visible } from "./text";
+import { unlinked, visible } from "./text";
 
 type Place = { workspace?: string; session?: string };
 
@@ -51,7 +51,7 @@ export async function connectModel(parts: ConnectParts, isSmall = false): Promis
   } catch (error) {
     if (error instanceof NotStarted || isCancelled(error)) return;
     const again = "Connect Another";
-    const told = `aish: ${visible(messageOf(error))}`;
+    const told = unlinked(`aish: ${visible(messageOf(error))}`);
     if (await vscode.window.showWarningMessage(told, again)) await connectModel(parts);
   }
 }
@@ -179,7 +179,11 @@ async function connect(parts: ConnectParts, wanted: Wanted, key?: WantedKey): Pr
     }
   } finally {
     const isRefused = !result || result.keyVariable || !result.name;
-    if (variable && isRefused) await parts.keys.keep(variable, before[variable]);
+    if (variable && isRefused) {
+      // The server has it in its environment, where another one may have answered before.
+      await parts.keys.keep(variable, before[variable]);
+      await parts.restart();
+    }
     await parts.connected();
   }
   await tellEnd(parts, result);
@@ -193,7 +197,7 @@ async function attempt({ server, place }: ConnectParts, wanted: Wanted): Promise
   };
   return await vscode.window.withProgress(options, async (progress, token) => {
     const running = await server();
-    const tell = (message: string): void => progress.report({ message });
+    const tell = (message: string): void => progress.report({ message: unlinked(message) });
     return await running.execute("aish.model.connect", { ...wanted, ...place() }, token, tell);
   });
 }
@@ -230,7 +234,7 @@ async function pasted({
 }): Promise<string | undefined> {
   const box = vscode.window.createInputBox();
   box.title = TITLE;
-  box.prompt = prompt;
+  box.prompt = unlinked(prompt);
   box.placeholder = "The key: it is not shown";
   box.password = box.ignoreFocusOut = true;
   const open = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: `Get a key at ${page}` };
@@ -280,7 +284,7 @@ async function chooseScope({ server, place }: ConnectParts, wanted: Wanted): Pro
 async function tellEnd(parts: ConnectParts, { name, reply, problem }: Connected): Promise<void> {
   if (!problem) {
     const open = "Open the Chat";
-    const told = `aish: ${visible(name)} answers: “${visible(reply).slice(0, 200)}”`;
+    const told = unlinked(`aish: ${visible(name)} answers: “${visible(reply).slice(0, 200)}”`);
     const answer = await vscode.window.showInformationMessage(told, open);
     if (answer) await vscode.commands.executeCommand("aish.openChat");
     return;
@@ -289,7 +293,7 @@ async function tellEnd(parts: ConnectParts, { name, reply, problem }: Connected)
   const told = name ? `${visible(name)} is in config.toml, but does not answer: ` : "";
   const buttons = name ? [other, edit] : [other];
   const answer = await vscode.window.showWarningMessage(
-    `aish: ${told}${visible(problem)}`,
+    unlinked(`aish: ${told}${visible(problem)}`),
     ...buttons,
   );
   if (answer === other) await connectModel(parts);
@@ -358,6 +362,11 @@ export async function forgetKeys({ keys, restart }: ConnectParts): Promise<void>
   const placeHolder = "Which keys should be forgotten?";
   const chosenNames = await vscode.window.showQuickPick(names, { canPickMany: true, placeHolder });
   if (!chosenNames?.length) return;
-  for (const name of chosenNames) await keys.keep(name);
+  const left = await keys.forget(chosenNames);
   await restart();
+  if (left.length) {
+    void vscode.window.showWarningMessage(
+      `aish: VS Code's secret storage is locked or missing, and may still have the keys of ${left.join(", ")}. Forget them again once it is unlocked.`,
+    );
+  }
 }

@@ -12,6 +12,7 @@ import { addEngine, CannotInstall, isOwn, locate, type Wanted } from "./server/l
 import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
 import { shim } from "./server/shim";
 import { StatusBar } from "./status_bar";
+import { unlinked } from "./text";
 import { TerminalReader } from "./terminal";
 import { isOlder } from "./version";
 import { ChatList } from "./views/chats";
@@ -317,7 +318,7 @@ class Extension implements vscode.Disposable {
       ? `aish: ${message} This command may help: ${command}`
       : `aish: ${message}`;
     const buttons = [...(command ? [copy] : []), again, log];
-    void vscode.window.showErrorMessage(told, ...buttons).then(async (answer) => {
+    void vscode.window.showErrorMessage(unlinked(told), ...buttons).then(async (answer) => {
       if (answer === copy) await vscode.env.clipboard.writeText(command);
       if (answer === again) await this.restart();
       if (answer === log) this.log.show();

@@ -14,6 +14,14 @@ export function isolated(text: string): string {
   return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, codeOf);
 }
 
+/**
+ * Return a message for a notification or a box of VS Code's, which make links of `[x](command:...)`:
+ * a press would run the command, and the words may be a model's.
+ */
+export function unlinked(message: string): string {
+  return message.replaceAll("](", "] (");
+}
+
 function codeOf(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   return `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;

@@ -56,6 +56,15 @@ test("a locked storage is told without the key, which holds until the window is 
   assert.deepEqual(await keys.all(), {});
 });
 
+test("a key that cannot be removed is named: it will be there again", async () => {
+  const secrets = storage(false, '{"A_KEY": "one", "B_KEY": "two"}');
+  const keys = new Keys(secrets, () => undefined);
+  assert.deepEqual(await keys.forget(["A_KEY"]), []);
+  secrets.store = async () => Promise.reject(new Error("locked"));
+  assert.deepEqual(await keys.forget(["B_KEY"]), ["B_KEY"]);
+  assert.deepEqual(await keys.all(), { B_KEY: "two" });
+});
+
 test("a storage that never answers is a locked one, and holds nothing up", async () => {
   const told: string[] = [];
   const never = async (): Promise<never> => await new Promise(() => undefined);

@@ -2,7 +2,7 @@ import "./dom";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nested } from "../src/server/nested";
-import { dollars, percent, short, visible } from "../src/text";
+import { dollars, percent, short, unlinked, visible } from "../src/text";
 import { isOlder } from "../src/version";
 import { ansi } from "../src/webview/ansi";
 import { GrowingText } from "../src/webview/growing_text";
@@ -11,6 +11,11 @@ test("nothing is hidden in what is shown", () => {
   assert.equal(visible("a\u202eb\u200bc\u001bd\re"), "a<U+202E>b<U+200B>c<U+001B>d<U+000D>e");
   assert.equal(visible("a\tb\nc é 😀"), "a\tb\nc é 😀");
   assert.equal(visible("\u{e0041}"), "<U+E0041>");
+});
+
+test("nothing in a message becomes a link of VS Code's that runs a command", () => {
+  assert.equal(unlinked("see [this](command:a.b?%5B1%5D)"), "see [this] (command:a.b?%5B1%5D)");
+  assert.equal(unlinked("f[0](x), [y] and (z)"), "f[0] (x), [y] and (z)");
 });
 
 test("only settings that somebody has set go to the server, by the server's names", () => {

@@ -1,5 +1,6 @@
 /** What the user is told by notifications: what a chat that is out of sight asks, and that it has ended. */
 import * as vscode from "vscode";
+import { unlinked } from "../text";
 import type { Conversation } from "./conversation";
 import type { Question } from "./messages";
 
@@ -49,7 +50,7 @@ export class Notifications {
   }
 
   private offer(message: string, session: string, folder?: string): void {
-    void vscode.window.showInformationMessage(message, SHOW).then(async (answer) => {
+    void vscode.window.showInformationMessage(unlinked(message), SHOW).then(async (answer) => {
       if (answer === SHOW) await this.places.show(session, folder);
     });
   }

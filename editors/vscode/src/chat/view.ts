@@ -2,6 +2,7 @@
 import * as vscode from "vscode";
 import { type Server, warn } from "../server/client";
 import type { TerminalReader } from "../terminal";
+import { unlinked } from "../text";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
 import { existing } from "./files";
@@ -344,7 +345,8 @@ export class ChatView implements vscode.Disposable {
     const isChats = this.surfaces.isVisible || this.conversations.all.some((one) => one.isBusy);
     if (isChats) return await this.questions.choose(request, taken);
     const actions = request.actions ?? [];
-    return (await vscode.window.showWarningMessage(request.message, ...actions)) ?? null;
+    const message = unlinked(request.message);
+    return (await vscode.window.showWarningMessage(message, ...actions)) ?? null;
   }
 
   private showQuestions(questions: Question[]): void {

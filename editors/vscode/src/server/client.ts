@@ -26,7 +26,7 @@ import type {
   SaveRequest,
   Status,
 } from "../protocol";
-import { inVsCode } from "../text";
+import { inVsCode, unlinked } from "../text";
 import { explicitSettings } from "./settings";
 
 /** The oldest server that this extension speaks to. */
@@ -301,7 +301,7 @@ export class NotStarted extends Error {}
 export async function warn(error: unknown): Promise<void> {
   if (error instanceof NotStarted || isCancelled(error)) return;
   const connect = "Connect a Model…";
-  const told = `aish: ${messageOf(error)}`;
+  const told = unlinked(`aish: ${messageOf(error)}`);
   const buttons = lacksModel(kindOf(error)) ? [connect] : [];
   const answer = await vscode.window.showWarningMessage(told, ...buttons);
   if (answer) await vscode.commands.executeCommand("aish.connectModel");

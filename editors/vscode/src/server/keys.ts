@@ -46,6 +46,13 @@ export class Keys {
     }
   }
 
+  /** Remove keys, and return those that may still be kept. */
+  async forget(variables: readonly string[]): Promise<string[]> {
+    const left: string[] = [];
+    for (const variable of variables) if (!(await this.keep(variable))) left.push(variable);
+    return left;
+  }
+
   private async stored(): Promise<Record<string, string>> {
     try {
       return await this.read();

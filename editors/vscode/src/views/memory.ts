@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import type { Candidate, Extracted, Listed } from "../protocol";
 import { register, type Server } from "../server/client";
-import { visible } from "../text";
+import { unlinked, visible } from "../text";
 
 type Place = { workspace?: string; session?: string };
 type Scope = "workspace" | "user";
@@ -126,7 +126,7 @@ export class MemoryTree implements vscode.TreeDataProvider<Node>, vscode.Disposa
     );
     const back = "Undo";
     const answer = await vscode.window.showInformationMessage(
-      `aish: Forgotten: ${visible(content)}`,
+      unlinked(`aish: Forgotten: ${visible(content)}`),
       back,
     );
     if (answer === back) await this.remember(content, kind, scope, tags);
