@@ -39,6 +39,10 @@ _NOT: Final = (
 )
 
 
+_ONLY: Final = "only those {}"
+_OF_NAMES: Final = frozenset({"name", "begins", "ends", "contains", "contains_but", "extension"})
+
+
 def _predicate(name: str, make: Make) -> Clause:
     """Return the rule of a predicate, which may be negated."""
 
@@ -48,7 +52,9 @@ def _predicate(name: str, make: Make) -> Clause:
             tests = [f"-not {tests[0]}"] if len(tests) == 1 else [rf"-not \( {' '.join(tests)} \)"]
         things.tests += tests
 
-    return Clause(clauses("predicates", _NOT)[name], add, tells=True)
+    # What the names are is told in the words of find.
+    tells = "" if name in _OF_NAMES else _ONLY
+    return Clause(clauses("predicates", _NOT)[name], add, tells)
 
 
 def _set(**given: str) -> Callable[..., None]:
@@ -358,7 +364,17 @@ _OWN: Final[dict[str, Callable[..., None]]] = {
 
 #: The clauses besides the predicates that an explanation repeats.
 _TOLD: Final = (
-    *("excluded", "deepest", "least", "follow", "one_device", "fields", "null", "first_few"),
+    *(
+        "excluded",
+        "no_hidden",
+        "deepest",
+        "least",
+        "follow",
+        "one_device",
+        "fields",
+        "null",
+        "first_few",
+    ),
     *("last_few", "replace", "run", "gzip", "bzip2", "touch", "save", "cat"),
 )
 
@@ -374,10 +390,10 @@ def _rules() -> list[Clause]:
     tested = [_predicate(name, make) for name, make in predicates().items()]
     known = effects()
     others = [
-        Clause(ways, known.get(name) or _set(want=name), tells=name.startswith(_TOLD))
+        Clause(ways, known.get(name) or _set(want=name), "{}" * name.startswith(_TOLD))
         for name, ways in clauses("files").items()
     ]
-    return [*tested, Clause(clauses("predicates", _NOT)["holds"], _holds, tells=True), *others]
+    return [*tested, Clause(clauses("predicates", _NOT)["holds"], _holds, _ONLY), *others]
 
 
 def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Things:

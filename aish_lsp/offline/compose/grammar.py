@@ -234,12 +234,12 @@ class Phrase:
 class Clause:
     """A kind of clause: the ways to say it, and what its values add to a request.
 
-    ``tells`` means that the clause is repeated in the explanation.
+    ``tells`` is how the explanation repeats the clause, with ``{}`` for its words; it may not.
     """
 
     ways: Sequence[Phrase]
     add: Callable[..., Any]
-    tells: bool = False
+    tells: str = ""
 
 
 @cache
@@ -343,7 +343,7 @@ def understand(
             match, one = max(found, key=lambda pair: pair[0].end())
             one.add(request, *(_values(group, values) for group in match.groups()))
             if one.tells:
-                request.said.append(_spoken(match[0], values))
+                request.said.append(one.tells.format(spoken(match[0], values)))
             at = match.end()
             continue
         word = text[at : text.index(" ", at)]
@@ -353,11 +353,15 @@ def understand(
     return text
 
 
-def _spoken(clause: str, values: Sequence[Value]) -> str:
-    """Return a clause with its values in place of their marks."""
-    said = re.sub(r"<\w+:(\d+)>", lambda mark: f"`{values[int(mark[1])].text}`", clause)
+def spoken(clause: str, values: Sequence[Value]) -> str:
+    """Return what was said, with the values in place of their marks."""
+    said = re.sub(r"<\w+:(\d+)>", lambda mark: _told(values[int(mark[1])]), clause)
     said = re.sub(r"^(?:(?:that|which|who|and|then) )+|(?: (?:in|of|for|on))+ ?$", "", said)
     return said.replace(" ,", ",").strip(", ")
+
+
+def _told(value: Value) -> str:
+    return value.text if value.kind in ("number", "size", "span") else f"`{value.text}`"
 
 
 def _values(group: str | None, values: Sequence[Value]) -> list[Value]:

@@ -18,7 +18,9 @@ from aish_lsp.offline.compose.grammar import (
     Value,
     clauses,
     put,
+    spoken,
     understand,
+    values_of,
 )
 from aish_lsp.offline.words import data
 
@@ -47,7 +49,7 @@ class LinesRequest:
         delete, edit: whether the lines are deleted from the files; what sed does to each line.
         save: the file for the output.
         shown: whether the lines are to be shown, and not changed in the files.
-        said: the clauses for the explanation, as the user said them.
+        said: the sentences for the explanation, as the user said them.
     """
 
     target: Toolset
@@ -375,10 +377,7 @@ def effects() -> dict[str, Effect]:
 
 @cache
 def _rules() -> list[Clause]:
-    return [
-        Clause(ways, effects()[name], tells=name != "source")
-        for name, ways in clauses("lines").items()
-    ]
+    return [Clause(ways, effects()[name]) for name, ways in clauses("lines").items()]
 
 
 _NTH: Final = r"((?:\d+(?:st|nd|rd|th)|first|second|third|fourth|fifth|last) (?:column|field))"
@@ -390,6 +389,14 @@ _CALLED_COLUMN: Final = re.compile(
 )
 
 
+#: How a request begins that tells to do something, and is no question.
+_DOES: Final = re.compile(
+    r"(?:print|show|display|output|list|count|sort|order|find|search|get|see|read|remove|delete|drop"
+    r"|replace|substitute|change|convert|turn|sum|add|number(?! of)|reverse|extract|skip|exclude"
+    r"|join|keep|take|calculate|compute|save|write|filter|grep|put|append|prepend|insert|strip"
+    r"|cut) ",
+    re.IGNORECASE,
+)
 _SHOWS: Final = re.compile(r"(?:print|show|display|output|list)", re.IGNORECASE)
 _THEN_SHOWS: Final = re.compile(rf"\b(?:and|then)\s+{_SHOWS.pattern}\b", re.IGNORECASE)
 
@@ -406,6 +413,7 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
         rest = f"{sentence[: found.start()]}{f' {name}' * bool(found[3])}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b(?:the )?{name}s?\b", f"the {column}", rest)
     text = understand(sentence, "lines", _rules(), wanted, also)
+    wanted.said = [spoken(*values_of(sentence, target.world))]
     wanted.shown = _SHOWS.match(text) is not None or " replaced " in text
     if wanted.edit and not wanted.shown and _THEN_SHOWS.search(text):
         raise Misfit("a change of the file, and what to show of it then")
@@ -436,8 +444,8 @@ def _edited(text: LinesRequest) -> Composed:
         raise Misfit("this cannot be done in the file")
     flag = "-i" if text.target.gnu else "-i ''"
     names = " ".join(text.files)
-    does = "Changes the text" if text.edit else "Deletes these lines"
-    return Composed(f"sed {flag} {quoted(script)} {names}", f"{does} in {names} itself.")
+    itself = "the file itself" if len(text.files) == 1 else "the files themselves"
+    return Composed(f"sed {flag} {quoted(script)} {names}", f"{_asked(text)[:-1]}, in {itself}:")
 
 
 def _shown(text: LinesRequest) -> Composed:
@@ -462,7 +470,13 @@ def _shown(text: LinesRequest) -> Composed:
         below = _fed(["tail -n +2", *commands], text.files)
         shown = f"{{ head -n 1 {text.files[0]}; {below}; }}"
     save = f" > {text.save}" if text.save else ""
-    return Composed(f"{shown}{save}", f"Of {', '.join(text.files)}: {'; '.join(text.said)}.")
+    return Composed(f"{shown}{save}", _asked(text))
+
+
+def _asked(text: LinesRequest) -> str:
+    """Return what introduces the command: what was asked for, never at the start of a line."""
+    said = "; ".join(text.said)
+    return f"To {said[0].lower()}{said[1:]}:" if _DOES.match(said) else f"For “{said}”:"
 
 
 def _stages(text: LinesRequest) -> list[tuple[int, str]]:

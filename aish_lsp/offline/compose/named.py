@@ -112,11 +112,9 @@ def _manner(name: str) -> Callable[..., None]:
 
 @cache
 def _rules() -> list[Clause]:
-    rules = [
-        Clause(ways, _filled(template), tells=True) for template, ways in clauses("named").items()
-    ]
+    rules = [Clause(ways, _filled(template), "{}") for template, ways in clauses("named").items()]
     for name, manner in data("clauses")["manners"].items():
-        rules.append(Clause(tuple(map(Phrase, manner["ways"])), _manner(name), tells=True))
+        rules.append(Clause(tuple(map(Phrase, manner["ways"])), _manner(name), "{}"))
     return rules
 
 

@@ -13,29 +13,58 @@ from aish_lsp.offline.words import data
 
 #: What is wanted that leaves some of the things out.
 LIMITED: Final = ("largest", "smallest", "newest", "oldest")
-_KINDS: Final = {"f": "files", "d": "folders", "l": "symbolic links", "": "entries"}
+_KINDS: Final = {
+    "f": ("file", "files"),
+    "d": ("folder", "folders"),
+    "l": ("symbolic link", "symbolic links"),
+    "": ("file or folder", "files and folders"),
+}
+
+#: What stands before the things in a sentence; what is no adjective follows "those that".
+_BEFORE: Final = re.compile(r"only those (empty|hidden|executable)")
+_VERB: Final = re.compile(
+    r"(?<=only those )(?=(?:contain|have|has|had|do|does|mention|match|belong)(?:n't)?\b)"
+)
+_NAME: Final = re.compile(r"-i?name ('[^']*'|\S+)")
 
 
 def explained(things: Things) -> str:
     """Return what the command does, in a sentence."""
     does = things.act or things.want
-    said = data("effects")["does"].get(does) or (
-        "Changes each of {}" if things.act else f"Shows {does} of {{}}"
-    )
+    said = data("effects")["does"].get(does) or ("For each of {}" if things.act else "Shows {}")
     if things.content.startswith("-H"):
-        said = "Shows the lines with the text in {}"
-    if things.act and things.want:
-        said = said.replace("{}", f"the {things.number} {things.want} of {{}}")
-    kind = _KINDS[things.kind]
-    where = " and ".join(things.roots or ["."])
-    below = "" if things.depth == "1" else " and below"
-    which = f": {'; '.join(things.said)}" if things.said else ""
+        text = shlex.split(things.content)[-1]
+        said = f"Shows the lines with `{text}` in {{}}"
+    told = [
+        re.sub(r"(?<=only those )(?:(?:are|is|were|was|been) )+", "", one) for one in things.said
+    ]
+    adjectives = [found[1] for one in told if (found := _BEFORE.fullmatch(one))]
+    others = [_VERB.sub("that ", one) for one in told if not _BEFORE.fullmatch(one)]
+    if things.act.startswith("-exec"):  # What is done was said in the user's words.
+        said, others = f"{said}: {others[-1]}", others[:-1]
+    is_one = things.want in LIMITED and things.number == "1"
+    some = [things.number] * (not is_one) + [things.want] if things.want in LIMITED else []
+    which = " ".join(["the", *some, *adjectives, _KINDS[things.kind][not is_one]])
+    roots = " and ".join("this folder" if root == "." else root for root in things.roots or ["."])
+    below = f" and {'their' if len(things.roots) > 1 else 'its'} subfolders"
+    place = roots + below * (things.depth != "1")
     unseen = [root for root in things.roots if not things.target.world.exists(root.strip("'"))]
     there = "".join(f" There is no {root} here." for root in unseen if root[0] not in "/~.'")
-    return (
-        f"{said.replace('{to}', things.to).replace('{}', f'the {kind} in {where}{below}')}{which}."
-        f"{there}"
-    )
+    filled = said.replace("{to}", things.to).replace("{}", f"{which}{_called(things)} in {place}")
+    return f"{', '.join([filled, *others])}.{there}"
+
+
+def _called(things: Things) -> str:
+    """Return how the names of things are limited."""
+    called = ""
+    for test in things.tests:
+        names = [shlex.split(name)[0] for name in _NAME.findall(test)]
+        if names and names != [".*"]:
+            no = "not " * test.startswith("-not")
+            called += (
+                f"{' and' * bool(called)} {no}named {' or '.join(f'`{one}`' for one in names)}"
+            )
+    return called
 
 
 _SIZE: Final = re.compile(r"-size ([+-])(\d+)[ckMG]|-not -size (-)(\d+)c")
