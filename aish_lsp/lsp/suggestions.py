@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from lsprotocol import types
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.shell.suggestions import Suggestion
 
+_Item = TypeVar("_Item")
+
 #: Returns further actions at a place.
 Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction]]"
 
@@ -48,6 +50,9 @@ _PAUSE = 0.2
 
 #: The most lines of a document that are offered: it may have millions, and hints judge each.
 _MOST_LINES = 500
+
+#: How many commands are found or judged at once; then others get their turn.
+_AT_ONCE = 5
 
 #: Seconds within which a client must answer that it will ask for lenses again.
 _ANSWER = 5.0
@@ -158,7 +163,8 @@ class Suggestions:
     _known: dict[str, list[_Lens]] = field(default_factory=dict, init=False)
     #: By URI, what the documents' lines suggest, for as long as a document is as it was.
     _commands: dict[str, _Commands] = field(default_factory=dict, init=False)
-    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    _is_changed: bool = field(default=False, init=False)
+    _updating: asyncio.Task[None] | None = field(default=None, init=False)
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
         """Return what can be run in an open document, in order.
@@ -173,10 +179,7 @@ class Suggestions:
         is_chat = self._chats.at(uri) is not None
         waiting = _waiting(workspace) if is_chat else {}
         end = len(document) if last is None else last
-        commands = self._commands.get(uri)
-        if commands is None or commands.text is not document:
-            commands = self._commands[uri] = _Commands(document)
-        found = islice(commands.between(first, end), _MOST_LINES)
+        found = islice(self._commands_in(uri, document).between(first, end), _MOST_LINES)
         lines = [_runnable(command, waiting, workspace) for command in found]
         is_growing = is_chat and workspace is not None and workspace.shown.jobs
         if (
@@ -192,6 +195,12 @@ class Suggestions:
             lines += (fence for fence in fences if first <= fence.last and fence.first <= end)
             lines.sort(key=lambda runnable: runnable.first)
         return lines
+
+    def _commands_in(self, uri: str, document: str) -> _Commands:
+        commands = self._commands.get(uri)
+        if commands is None or commands.text is not document:
+            commands = self._commands[uri] = _Commands(document)
+        return commands
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return the actions at a place: those that run its lines first, destructive ones last."""
@@ -255,21 +264,37 @@ class Suggestions:
 
     def changed(self) -> None:
         """Update hints and lenses soon: a document or a suggestion has changed."""
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._update)
+        self._is_changed = True
+        if self._updating is None or self._updating.done():
+            self._updating = self._server.spawn(self._update(), "update lenses and hints")
 
-    def _update(self) -> None:
-        self._timer = None
-        before, self._known = self._known, {}
-        for uri in self._documents.uris():
-            lines, runnables = (self._documents.text(uri) or "").split("\n"), self.runnable(uri)
-            hints = [self._hint(runnable, lines[runnable.first]) for runnable in runnables]
-            if hints or uri in self._hinted:
-                self._publish(uri, hints)
-            self._known[uri] = self._lenses(uri, runnables)
-        # A refresh is costly: the client requests the lenses of every document from every server.
-        if any(lenses != before.get(uri, []) for uri, lenses in self._known.items()):
-            self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
+    async def _update(self) -> None:
+        while self._is_changed:
+            await asyncio.sleep(_PAUSE)
+            self._is_changed = False
+            for uri in self._documents.uris():
+                if (document := self._documents.text(uri)) is not None:
+                    found = self._commands_in(uri, document).between(0, len(document))
+                    async for _ in _paced(islice(found, _MOST_LINES)):
+                        pass  # They are found now, for all that follows.
+            uris, before = self._documents.uris(), self._known
+            self._known = {uri: self._lenses(uri, self.runnable(uri)) for uri in uris}
+            # A refresh is costly: the client requests the lenses of each document of each server.
+            if any(lenses != before.get(uri, []) for uri, lenses in self._known.items()):
+                self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
+            for uri in uris:
+                await self._update_hints(uri)
+
+    async def _update_hints(self, uri: str) -> None:
+        document = self._documents.text(uri) or ""
+        lines = document.split("\n")
+        hints = [
+            self._hint(runnable, lines[runnable.first])
+            async for runnable in _paced(self.runnable(uri))
+        ]
+        # If it was changed meanwhile, another update follows; if it was closed, it has no hints.
+        if self._documents.text(uri) == document and (hints or uri in self._hinted):
+            self._publish(uri, hints)
 
     async def _refresh_lenses(self) -> None:
         """Ask the client to request the lenses again, if it can be asked to."""
@@ -293,15 +318,15 @@ class Suggestions:
 
     def _hint(self, found: Runnable, line: str) -> types.Diagnostic:
         """Return the hint on a ``line``, for editors that show no lenses."""
-        dangerous = found.risk == "destructive"
+        risk = found.risk
         severity = types.DiagnosticSeverity
         return types.Diagnostic(
             range=types.Range(
                 types.Position(found.first, 0),
                 types.Position(found.first, self._documents.width(line)),
             ),
-            message=_hint_on(found),
-            severity=severity.Warning if dangerous else severity.Hint,
+            message=_hint_on(found, risk),
+            severity=severity.Warning if risk == "destructive" else severity.Hint,
             source="aish",
         )
 
@@ -329,6 +354,14 @@ def setup(
     documents.on_change.append(lambda _uri, _changes: suggestions.changed())
     documents.on_close.append(suggestions.closed)
     workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
+
+
+async def _paced(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+    """Yield items, and let others have their turn after a few of them."""
+    for number, item in enumerate(items):
+        if not number % _AT_ONCE:
+            await asyncio.sleep(0)
+        yield item
 
 
 def _ends_at(document: str, line: int) -> bool:
@@ -418,13 +451,13 @@ def _actions_of(
         yield ranks.get(action.command.title if action.command else None, rank), action
 
 
-def _hint_on(found: Runnable) -> str:
+def _hint_on(found: Runnable, risk: Risk) -> str:
     """Return the text of the hint on something that can be run."""
     if found.obstacle:
         return f"Can be copied, not run: {found.obstacle}."
     if not found.runs:
         return "Can be edited and run: see the code actions here."
-    return f"Can be run ({found.risk}): see the code actions here."
+    return f"Can be run ({risk}): see the code actions here."
 
 
 def _send(uri: str) -> types.Command:
