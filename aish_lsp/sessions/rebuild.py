@@ -231,6 +231,15 @@ def _cancelled(calls: Iterable[str]) -> list[Record]:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedStep:
+    """How a step of a goal ended: ``status`` and ``exit_code`` are as in the event of it."""
+
+    number: int
+    status: str
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryMessage:
     """A message of a session.
 
@@ -252,6 +261,7 @@ class HistoryMessage:
         in_force: whether it is sent with the next request: it was neither evicted nor reset, and it
             got an answer.
         turn_id: the exchange of a question that can be asked again, in an open session.
+        step: the step of a goal that ended with this message.
     """
 
     n: int
@@ -268,6 +278,7 @@ class HistoryMessage:
     status: str | None
     in_force: bool
     turn_id: str | None = None
+    step: EndedStep | None = None
 
 
 def history(
@@ -279,6 +290,7 @@ def history(
     """
     exchanges = exchanges or {}
     in_force = {message.n for message in resumption(loaded).messages}
+    steps = _steps(loaded.records)
     return [
         HistoryMessage(
             n=record["n"],
@@ -295,10 +307,28 @@ def history(
             status=_text(record.get("status")),
             in_force=record["n"] in in_force,
             turn_id=exchanges.get(record["n"]),
+            step=steps.get(record["n"]),
         )
         for record in loaded.records
         if "role" in record and record.get("meta") != SUMMARIZE
     ]
+
+
+def _steps(records: Iterable[Record]) -> dict[int, EndedStep]:
+    """Return the steps whose end the log tells, by the number of the message before that."""
+    steps = {}
+    last = 0
+    for record in records:
+        if "role" in record:
+            last = record["n"]
+        elif record.get("event") == "norris" and (status := _text(record.get("ended"))):
+            number, code = _number(record.get("number")), _number(record.get("exit"))
+            steps[last] = EndedStep(number or 0, status, code)
+    return steps
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _text(value: object) -> str | None:

@@ -377,7 +377,9 @@ class _Run:
         """Log how a step ended, then report it."""
         row = f"step {step.number}: {line}"
         self._pursuit.steps[turn_id] = row
-        await self._session.recorder.pursued("step", number=step.number, line=row)
+        await self._session.recorder.pursued(
+            "step", number=step.number, line=row, ended=step.status, exit=step.exit_code
+        )
         await self._emit(step)
 
     async def _notice(self, level: Level, message: str) -> None:

@@ -359,6 +359,12 @@ export interface EndEvent {
   error: Record<string, unknown> | null;
 }
 
+export interface EndedStep {
+  number: number;
+  status: string;
+  exitCode: number | null;
+}
+
 export interface Extracted {
   candidates: Candidate[];
 }
@@ -392,6 +398,7 @@ export interface HistoryMessage {
   status: string | null;
   inForce: boolean;
   turnId: string | null;
+  step: EndedStep | null;
 }
 
 export interface Injected {

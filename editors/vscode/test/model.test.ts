@@ -205,6 +205,7 @@ function message(
     toolCallId: null,
     status: null,
     turnId: null,
+    step: null,
   };
   return { n: 1, role, content, inForce: true, ...none, ...empty, ...more };
 }
@@ -299,7 +300,10 @@ test("a goal of an earlier session is one exchange, by the user's words, with al
   const found = fromHistory(
     [
       message("user", "[norris] goal: make it pass\n[aish] Mind the dog.", { n: 1, turnId: "t1" }),
-      message("assistant", "First.\nCMD: make a", step("a")),
+      message("assistant", "First.\nCMD: make a", {
+        ...step("a"),
+        step: { number: 1, status: "failed", exitCode: 2 },
+      }),
       message("user", "[norris] step 2\n[aish] Go on.", { n: 3, turnId: "t2", ...ran("a") }),
       message("assistant", "Then.\nCMD: make b", step("b")),
       message("user", "[norris] step 2 of what?", { n: 5, ...ran("b") }),
@@ -318,6 +322,12 @@ test("a goal of an earlier session is one exchange, by the user's words, with al
     ],
   );
   const [goal] = found as [Exchange];
+  assert.deepEqual(
+    goal.parts.map((part) =>
+      part.kind === "step" ? [part.step.status, part.step.exitCode] : part.kind,
+    ),
+    ["text", ["failed", 2], "text", "text"],
+  );
   assert.deepEqual(
     goal.commands.map(({ text, line }) => [text, line]),
     [

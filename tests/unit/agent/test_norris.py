@@ -16,6 +16,7 @@ from aish_lsp.agent.norris import Pursuit
 from aish_lsp.agent.norris.run import pursue, unfinished
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, NotFound
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest
+from aish_lsp.sessions.rebuild import history
 
 __all__ = ["place"]
 
@@ -70,6 +71,20 @@ async def test_a_command_without_its_end_is_not_run_and_the_model_is_told(place:
         "fill in the line EOF that ends the here-document"
         in place.requests[-1].messages[-1].content
     )
+
+
+async def test_how_a_step_ended_is_in_the_history_of_its_session(place: Place) -> None:
+    place.workspace.services.ask_user = agree
+    replies = ["I look.\nCMD: ls\n", "I try.\nCMD: ls gone\n"]
+    place.replies = [(Text(said), Usage(400, 10), Finish("stop")) for said in replies]
+    await pursue(place.session, Pursuit("Do it.", max_steps=2)).result()
+    told = history(await place.session.recorder.history())
+    assert [(one.role, one.step and one.step.status) for one in told] == [
+        *(("user", None), ("assistant", "done")),
+        *(("user", None), ("assistant", "failed")),
+    ]
+    ends = [one.step for one in told if one.step]
+    assert [(end.number, bool(end.exit_code)) for end in ends] == [(1, False), (2, True)]
 
 
 async def test_a_folder_that_is_gone_is_named(place: Place) -> None:

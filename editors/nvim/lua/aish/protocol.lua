@@ -311,6 +311,11 @@ local M = {}
 ---@field finishReason "stop"|"length"|"tool"|"refusal"|"repetition"|"cancelled"|"timeout"|"denied"|"error"
 ---@field error table|nil
 
+---@class aish.EndedStep
+---@field number integer
+---@field status string
+---@field exitCode integer|nil
+
 ---@class aish.Extracted
 ---@field candidates aish.Candidate[]
 
@@ -340,6 +345,7 @@ local M = {}
 ---@field status string|nil
 ---@field inForce boolean
 ---@field turnId string|nil
+---@field step aish.EndedStep|nil
 
 ---@class aish.Injected
 ---@field injected integer

@@ -1,5 +1,12 @@
 /** What was said in a session before: the exchanges of its log. */
-import type { CommandInfo, HistoryMessage, SentAlong, ToolEvent } from "../protocol";
+import type {
+  CommandInfo,
+  EndedStep,
+  HistoryMessage,
+  SentAlong,
+  StepEvent,
+  ToolEvent,
+} from "../protocol";
 import {
   addText,
   type Exchange,
@@ -36,6 +43,7 @@ export function fromHistory(
     } else {
       if (!made) exchanges.push((made = asked({ ...message, content: "" })));
       addReply(made, message, waiting);
+      if (message.step) made.parts.push({ kind: "step", step: stepOf(message.step, made) });
     }
   }
   return exchanges;
@@ -72,6 +80,11 @@ function resolveRuns(exchanges: Exchange[], message: HistoryMessage): void {
     line.runs[made.id] = run;
     exchanges.push(line);
   }
+}
+
+function stepOf({ number, status, exitCode }: EndedStep, { prompt }: Exchange): StepEvent {
+  const ended = { status: status as StepEvent["status"], exitCode };
+  return { kind: "step", number, goal: prompt, plan: "", commandIds: [], callIds: [], ...ended };
 }
 
 type PastCall = { id: string; name: string; arguments: string; title: string };
