@@ -79,6 +79,10 @@ def test_each_of_several_folders_has_chats_of_its_own(tmp_path: Path, vsix: Path
             chat.frame.locator(".exchange", has_text="folder am i in").wait_for()
             chat.ask(":run pwd -P")
             assert str(folder) in chat.last
+            card = chat.frame.locator(".card.safe").first
+            card.get_by_role("button", name="To terminal").click()
+            card.locator(".output", has_text=str(folder)).wait_for()
+            card.locator(".ended", has_text="exit 0").wait_for()
         # One that is taken out of the window takes its chats along, and no other.
         several.write_text(json.dumps({"folders": folders[:1], "settings": {}}))
         bench.until("one tab", lambda: tabs_of(bench.chat()) == 1)

@@ -28,6 +28,8 @@ Traceback (most recent call last):
   File "src/app.py", line 3, in add
 ```
 
+<https://example.com/a?q=C%23%26D>
+
 CMD: printf 'src/app.py:2:9: error: no\\n'
 """
 
@@ -110,6 +112,14 @@ def test_a_name_in_a_reply_opens_the_file_at_its_line(bench: Workbench, chat: Ch
     wait_for_line(bench, "my app.py", 1)
     targets = chat.frame.locator("a.file").evaluate_all("all => all.map(a => a.dataset.target)")
     assert not [one for one in targets if "secret" in one or "gone" in one]
+
+
+def test_an_address_is_opened_as_it_is_written(bench: Workbench, chat: Chat) -> None:
+    bench.page.evaluate("window.open = (...given) => { window.given = given.map(String); }")
+    chat.frame.locator(".markdown a[href^=https]").click()
+    bench.dialog().get_by_role("button", name="Open").click()
+    opened = bench.until("the page", lambda: bench.page.evaluate("window.given"))
+    assert "https://example.com/a?q=C%23%26D" in opened
 
 
 def test_a_name_in_an_output_opens_the_file_at_its_line(bench: Workbench, chat: Chat) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -79,6 +80,30 @@ def test_how_a_command_ends_in_the_terminal_comes_back(
     message = str(sent(place))
     assert "nowhere.txt: No such file" in message
     assert f"(exit 1, in {place.folder})" in message
+
+
+def test_a_terminal_in_which_a_program_runs_or_a_command_waits_is_left_alone(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
+    chat.ask("how many lines are in main.py")
+    to_terminal(chat).locator(".ended", has_text="exit 0").wait_for()
+    go, ended = place.folder / "go", place.folder / "ended"
+    os.mkfifo(go)
+    typed(bench, f"cat '{go}' && touch '{ended}'")
+    bench.page.wait_for_timeout(1000)
+    chat.ask("how many lines are in main.py")
+    to_terminal(chat).locator(".ended", has_text="exit 0").wait_for()
+    # It fails if nobody reads there any more.
+    os.close(os.open(go, os.O_WRONLY | os.O_NONBLOCK))
+    bench.until("its end", ended.exists)
+    mine, both = place.folder / "mine.log", place.folder / "mine.logrm"
+    for file in (mine, both):
+        file.write_text("x\n")
+    chat.ask("delete mine.log")
+    for _ in range(2):
+        to_terminal(chat).locator(".ended", has_text="press Enter there").wait_for()
+    entered(bench, "one of the two", lambda: not mine.exists())
+    assert both.exists()
 
 
 def test_what_the_user_types_there_is_the_terminals_last(

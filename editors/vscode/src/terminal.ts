@@ -17,12 +17,15 @@ interface Ran {
 export class TerminalReader implements vscode.Disposable {
   private readonly last = new WeakMap<vscode.Terminal, Ran>();
   private readonly followed = new WeakSet<vscode.TerminalShellExecution>();
+  /** Those in which a command runs, or stands and waits for Enter. */
+  private readonly taken = new WeakSet<vscode.Terminal>();
   private latest: Ran | undefined;
   private readonly listeners = [
     vscode.window.onDidStartTerminalShellExecution(({ terminal, execution }) =>
       this.follow(terminal, execution),
     ),
     vscode.window.onDidEndTerminalShellExecution((event) => {
+      this.taken.delete(event.terminal);
       const ran = this.last.get(event.terminal);
       if (ran) ran.exitCode = event.exitCode ?? null;
     }),
@@ -32,6 +35,16 @@ export class TerminalReader implements vscode.Disposable {
     for (const listener of this.listeners) listener.dispose();
   }
 
+  /** Return whether what is typed into a terminal now would go to a program, or into a command. */
+  isTaken(terminal: vscode.Terminal): boolean {
+    return this.taken.has(terminal);
+  }
+
+  /** Take note that something is typed there. */
+  take(terminal: vscode.Terminal): void {
+    this.taken.add(terminal);
+  }
+
   /**
    * Read what a command prints. One that was started by an extension has to be told here at once:
    * when VS Code tells that it has begun, its first output may be gone.
@@ -39,6 +52,7 @@ export class TerminalReader implements vscode.Disposable {
   follow(terminal: vscode.Terminal, execution: vscode.TerminalShellExecution): void {
     if (this.followed.has(execution)) return;
     this.followed.add(execution);
+    this.take(terminal);
     const { commandLine, cwd } = execution;
     const ran: Ran = {
       command: commandLine.value,

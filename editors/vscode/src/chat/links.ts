@@ -5,7 +5,9 @@ import { findFile, type Folders } from "./files";
 /** Open a page, or a file that the extension itself has named. */
 export async function follow(href: string): Promise<void> {
   const uri = vscode.Uri.parse(href, true);
-  if (["http", "https", "mailto"].includes(uri.scheme)) await vscode.env.openExternal(uri);
+  // A text stays as it is: as a URI, VS Code would open it with its %23 and %26 decoded.
+  const text = href as unknown as vscode.Uri;
+  if (["http", "https", "mailto"].includes(uri.scheme)) await vscode.env.openExternal(text);
   else if (uri.scheme === "file") await vscode.window.showTextDocument(uri);
 }
 

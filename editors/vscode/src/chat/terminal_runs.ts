@@ -14,9 +14,10 @@ const CONTROLS = /[\x00-\x1f\x7f-\x9f]/;
 const MARKS = /\x1b\]633;[^\x07\x1b]*(?:\x07|\x1b\\)/g;
 
 export class TerminalRuns implements vscode.Disposable {
-  private terminal: vscode.Terminal | undefined;
+  /** The one of each folder that was opened last. */
+  private readonly terminals = new Map<string, vscode.Terminal>();
   private readonly closing = vscode.window.onDidCloseTerminal((closed) => {
-    if (closed === this.terminal) this.terminal = undefined;
+    for (const [folder, one] of this.terminals) if (one === closed) this.terminals.delete(folder);
   });
 
   constructor(private readonly reader: TerminalReader) {}
@@ -35,10 +36,7 @@ export class TerminalRuns implements vscode.Disposable {
     folder: vscode.Uri | undefined,
     show: (run: Run) => void,
   ): Promise<void> {
-    const terminal = (this.terminal ??= vscode.window.createTerminal({
-      name: "aish",
-      ...(folder ? { cwd: folder } : {}),
-    }));
+    const terminal = this.terminalOf(folder);
     terminal.show(true);
     const run = { ...newRun(), inTerminal: true };
     if (CONTROLS.test(text)) {
@@ -47,6 +45,7 @@ export class TerminalRuns implements vscode.Disposable {
       show({ ...run, state: "ended", note: "copied: paste it into the terminal" });
       return;
     }
+    this.reader.take(terminal);
     const shell = terminal.shellIntegration ?? (await integration(terminal));
     if (!shell || !isJudged || risk === "destructive") {
       // It stands there to be read, and the user presses Enter: nobody would tell how it ends.
@@ -78,6 +77,16 @@ export class TerminalRuns implements vscode.Disposable {
     }
     const exitCode = await ended;
     show({ ...run, state: "ended", exitCode: exitCode ?? null });
+  }
+
+  /** Return a terminal in a folder in which nothing runs. */
+  private terminalOf(folder: vscode.Uri | undefined): vscode.Terminal {
+    const at = folder?.toString() ?? "";
+    const known = this.terminals.get(at);
+    if (known && !this.reader.isTaken(known)) return known;
+    const made = vscode.window.createTerminal({ name: "aish", ...(folder ? { cwd: folder } : {}) });
+    this.terminals.set(at, made);
+    return made;
   }
 }
 
