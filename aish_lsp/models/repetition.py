@@ -76,9 +76,15 @@ class RepetitionGuard:
         """Return whether the run before ``end`` occurs too often for the place that it is in."""
         if not self._place.is_repetitive():
             return _times(text, end, GRAM, WITHIN) >= MOST
+        run = text[end - GRAM : end]
         # A wide table consists mostly of blanks and rules.
-        has_words = any(map(str.isalnum, text[end - GRAM : end]))
-        return has_words and _times(text, end, GRAM, WITHIN_ALIKE) >= MOST_ALIKE
+        if run[-1].isspace() or not any(map(str.isalnum, run)):
+            return False
+        # The items of a deep list are only alike with all of their indentation.
+        length = GRAM
+        if run[0] in " \t":
+            length = end + 1 - len(text[: end - GRAM].rstrip(" \t"))
+        return _times(text, end, length, WITHIN_ALIKE) >= MOST_ALIKE
 
 
 def _times(text: str, end: int, length: int, within: int) -> int:

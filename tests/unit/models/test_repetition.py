@@ -112,6 +112,13 @@ def test_a_wide_table_is_no_circle() -> None:
     assert stopped(row * 100) is None
 
 
+@pytest.mark.parametrize("item", ["- x\n", "- item {}\n", "  - the same thing\n", "1. so\n\n"])
+@pytest.mark.parametrize("indent", ["  ", "    ", "\t"])
+def test_a_deep_list_is_no_circle_and_one_at_one_depth_is(item: str, indent: str) -> None:
+    assert stopped("".join(indent * level + item.format(level) for level in range(300))) is None
+    assert stopped(f"{indent * 12}{item}" * 300) is not None
+
+
 @given(
     st.lists(st.sampled_from([PHRASE, SHORT, "\n", "```\n", "- x\n", "| x |\n", "abc", "1. "])),
     st.integers(0, 30),
