@@ -358,6 +358,21 @@ export class Conversation {
     await server.execute("aish.undo", { id, ...this.place });
   }
 
+  /** Put a block of a reply in the place of what was selected. */
+  async replace(key: string, block: number): Promise<void> {
+    const turnId = this.find(key)?.turnId;
+    if (!turnId) return;
+    const server = await this.server();
+    const workspace = this.folder || null;
+    await server.execute("aish.selection.replace", { turnId, block, workspace });
+  }
+
+  /** Add a text to what the next step of the goal says. */
+  async sayToGoal(text: string): Promise<void> {
+    const server = await this.server();
+    await server.execute("aish.norris.say", { text, ...this.place });
+  }
+
   find(key: string): Exchange | undefined {
     return this.exchanges.find((one) => one.key === key);
   }

@@ -244,22 +244,12 @@ export class ChatView implements vscode.Disposable {
         );
         return;
       }
-      case "replace": {
-        const turnId = conversation.find(message.key)?.turnId;
-        if (!turnId) return;
-        const server = await this.server();
-        const argument = { turnId, block: message.block, workspace: conversation.folder || null };
-        await server.execute("aish.selection.replace", argument);
-        return;
-      }
-      case "say": {
-        const server = await this.server();
-        await server.execute("aish.norris.say", {
-          text: message.text,
-          ...this.conversations.where(conversation),
-        });
-        return;
-      }
+      case "replace":
+        await conversation.replace(message.key, message.block);
+        break;
+      case "say":
+        await conversation.sayToGoal(message.text);
+        break;
     }
   }
 
