@@ -232,11 +232,13 @@ class CurrentFiles:
                 on_disk = set(os.listdir(self._root / prefix)) - {".git"}  # noqa: PTH208 - names alone
                 unknown = on_disk - known
                 self._shown[prefix] = changed, unknown
+                cut = self.listing.truncated
                 # What has not changed since the scan is as the scan found it.
-                if before is None and changed < self._begun:
+                if before is None and (cut or changed < self._begun):
                     continue
-                # Most of so many are ignored, and asking about all of them takes a scan.
-                if before is not None and len(unknown) > ASKED_AT_ONCE:
+                # Most of so many are ignored, and asking about all of them takes a scan; or the
+                # scan left them out, as there are too many files.
+                if before is not None and (cut or len(unknown) > ASKED_AT_ONCE):
                     unknown = unknown - before[1]
                 yield from (prefix + name for name in (known - on_disk) | unknown)
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_project_files import git, needs_git, root, slow_git, write
 
+from aish_lsp.project import current
 from aish_lsp.project.current import CurrentFiles
 from aish_lsp.project.files import FolderScan
 from aish_lsp.project.git import ProjectGit
@@ -158,6 +159,19 @@ def test_a_change_beside_many_ignored_names_is_no_scan(repository: Path, ignored
     assert told.after() == listed_by_git(repository)
     write(repository, "src/one.py")
     assert told.after() == listed_by_git(repository)
+    assert not told.scans
+
+
+def test_of_too_many_files_a_change_brings_the_new_one_only(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current, "FILE_LIMIT", 3)
+    told = Told(repository)
+    told.watch_over("")
+    listed = [*told.after()]
+    assert len(listed) == 3
+    write(repository, "new.py")
+    assert told.after() == sorted([*listed, "new.py"])
     assert not told.scans
 
 
