@@ -204,7 +204,8 @@ def run_status(report: RunReport, left_out: str) -> str:
 
 
 _REMARK: Final = re.compile(
-    r"^> (?:(?P<what>Running|Waiting for its turn|Now) \((?P<job>[0-9a-f]{8})\)[.:] .*"
+    r"^> (?:(?P<what>Running|Waiting for its turn|Now) \((?P<job>[0-9a-f]{8})\)"
+    r"(?:\. The code action \*Stop\* ends it\.|: .*)"
     r"|The last session was \*.*\*\. `:resume` continues it\."
     r"|The session \*.*\* continues\. `:session new` begins another\.)$",
     re.MULTILINE,

@@ -122,7 +122,9 @@ class ChatSections:
             # The editor may have read the file before its last heading was written.
             text = await self._writer.text_as_written()
             if not has_begun:
-                for remark in left_behind(text, jobs.__contains__):
+                # Below the heading is what the user typed, whatever it quotes.
+                above = "\n".join(lines_of(text)[: open_heading(text)])
+                for remark in left_behind(above, jobs.__contains__):
                     self._writer.withdraw(remark)
                 await self._writer.flush()
                 text = await self._writer.text_as_written()

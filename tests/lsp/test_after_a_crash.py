@@ -73,6 +73,23 @@ async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: 
         assert open_fence(text) == ""
 
 
+async def test_a_draft_that_quotes_what_ran_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    place = Place.make(tmp_path / "place")
+    draft = (
+        "> Running (deadbeef). The code action *Stop* ends it.\n> Now (deadbeef): why?\nWhat now?\n"
+    )
+    async with place.client() as client:
+        await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+        await client.command_result("aish.chat.open")
+        text = await chat_holds(client, place, "## You")
+    place.chat.write_text(f"{text.rstrip()}\n\n{draft}")
+    async with place.client() as client:
+        await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+        await client.command_result("aish.chat.send", {"prompt": ":help"})
+        assert draft in await chat_holds(client, place, ":retry")
+
+
 async def test_the_block_of_an_output_above_a_heading_is_closed(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     place = Place.make(tmp_path / "place")
