@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from aish_lsp.shell.risk.data import UNKNOWN, table
+from aish_lsp.shell.risk.data import LONGEST, UNKNOWN, table
 
 #: What a command reads from a pipe or a given text; its unknown parts are ``UNKNOWN``.
 Input = Callable[[], str] | str | None
@@ -48,8 +48,9 @@ class Variables:
         self._values: dict[str, list[str]] = {}
 
     def add(self, name: str, value: str) -> None:
-        """Add a value that ``name`` may have; of too many, the last is unknown."""
-        value = _UNKNOWNS.sub(UNKNOWN, value)
+        """Add a value that ``name`` may have; one that is too long, or one too many, is unknown."""
+        # A value made of others doubles with each of them.
+        value = UNKNOWN if len(value) > LONGEST else _UNKNOWNS.sub(UNKNOWN, value)
         values = self._values.setdefault(name, [])
         if len(values) <= _MOST_VALUES and value not in values:
             values.append(value if len(values) < _MOST_VALUES else UNKNOWN)
