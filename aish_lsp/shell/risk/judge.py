@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,8 @@ from aish_lsp.shell.risk.special import (
     HANDLERS,
     SENDERS,
     look_into,
+    note_sending,
     run_written_file,
-    sends_secrets,
 )
 from aish_lsp.shell.risk.targets import note_targets
 from aish_lsp.shell.risk.values import Input
@@ -50,6 +51,7 @@ _LISTS: Final = frozenset(_NAMES["lists"])
 _OPENS_NONE: Final = _LISTS | frozenset(_NAMES["opens_none"])
 #: They print the environment if they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
+_SUBCOMMANDS: Final = frozenset(_NAMES["subcommands"])
 _NO_ENTRY: Final = CommandRules()
 
 
@@ -81,17 +83,17 @@ def judge(review: Review, words: Sequence[str], stdin: Input) -> None:
         if entry.writer is not None:
             note_targets(review, entry.writer, name, arguments, stdin)
         inner = _commands_within(review, words, name, entry, stdin)
+        while review.doubtful:
+            judge_in_doubt(review, [review.doubtful.pop()], stdin)
         if inner is not None:
             # What is wrapped counts in place of its wrapper.
             review.findings.commands -= bool(inner and entry.wrappers)
             review.caution_if(_not_meant(review, first))
             waiting += inner
-            if review.doubtful:
-                judge_in_doubt(review, [review.doubtful.pop()], stdin)
             continue
         _by_rows(review, name, words, entry, arguments)
-        if name in SENDERS and sends_secrets(review, words, stdin):
-            review.destructive("may send secrets to another machine")
+        if name in SENDERS:
+            note_sending(review, name, arguments, stdin)
 
 
 def judge_in_doubt(review: Review, commands: Iterable[Sequence[str]], stdin: Input) -> None:
@@ -128,7 +130,16 @@ def _commands_within(
         return inner
     if entry.program is not None and look_into(review, words, entry.program, stdin):
         return []
+    if entry is _NO_ENTRY:
+        # It may run another command, of which something is known.
+        known = (at for at, word in enumerate(words[1:6], 1) if _is_command(word))
+        review.doubtful += [words[at:] for at in islice(known, 1)]
     return None
+
+
+def _is_command(word: str) -> bool:
+    """Return whether something is known of a program, and its name is hardly a subcommand."""
+    return word not in _SUBCOMMANDS and tables().entry(word) is not None
 
 
 def _plain_name(base: str) -> str:

@@ -39,6 +39,7 @@ _MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s
 
 COMPUTED: Final = "runs a command whose name is computed"
 UNSEEN: Final = "runs code that is not shown"
+SENDS: Final = "may send secrets to another machine"
 TOO_MUCH: Final = "too long, or nested too deep, to be checked"
 
 #: How many reasons the user is shown.
@@ -103,6 +104,7 @@ class Review:
         depth: how many commands, each run by the last, lead to the text that is being looked at.
         read_secrets: whether something in it reads what may be secret, judging by its name.
         reads: what its commands are told to read, which may also be secret.
+        sends: whether it sends what it has read to another machine.
         doubtful: commands that the last one runs if an option that is not known takes a value.
     """
 
@@ -120,6 +122,7 @@ class Review:
         self.lost = False
         self.read_secrets = False
         self.reads: list[Sequence[str]] = []
+        self.sends = False
         self.doubtful: list[Sequence[str]] = []
         self.depth = 0
         self._waiting: deque[tuple[str, int]] = deque()
@@ -176,8 +179,12 @@ class Review:
             self.add_text(text_of(stdin))
 
     def next_text(self) -> str | None:
-        """Return the next text in the queue, and go to its ``depth``; None if there is none."""
+        """Return the next text in the queue, and go to its ``depth``; None at the end."""
         if not self._waiting:
+            if self.sends and (
+                self.read_secrets or any(names_secret(words[1:]) for words in self.reads)
+            ):
+                self.destructive(SENDS)
             return None
         text, self.depth = self._waiting.popleft()
         return text

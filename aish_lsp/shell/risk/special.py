@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import Final
 
 from aish_lsp.shell.risk.data import UNKNOWN, table
+from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
-from aish_lsp.shell.risk.review import UNSEEN, Review, texts
+from aish_lsp.shell.risk.review import SENDS, UNSEEN, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.sed import sed
 from aish_lsp.shell.risk.values import Input, text_of
@@ -31,8 +32,11 @@ _RUN_FIRST: Final = frozenset({"rcfile", "init-file"})
 _RUN_NOTHING: Final = frozenset(
     {"login", "noediting", "noprofile", "norc", "posix", "restricted", "verbose"}
 )
+_UPLOADERS: Final = frozenset(_NAMES["uploaders"])
 #: They send what they are given to another machine.
-SENDERS: Final = frozenset(_NAMES["senders"])
+SENDERS: Final = _UPLOADERS.union(_NAMES["senders"])
+#: Options whose value is a file that is sent.
+_SENT: Final = ("-T", "--upload-file", "--post-file", "--body-file")
 
 
 def shell(review: Review, words: Sequence[str], stdin: Input) -> bool:
@@ -124,21 +128,16 @@ def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     return True
 
 
-def sends_secrets(review: Review, words: Sequence[str], stdin: Input) -> bool:
-    """Return whether one of the ``SENDERS`` may send secrets."""
-    if stdin is not None and (
-        review.read_secrets or any(names_secret(words[1:]) for words in review.reads)
-    ):
-        return True
-    for at, word in enumerate(words):
-        value = word.rpartition("@")[2] if "@" in word and "://" not in word else ""
-        if word in {"-T", "--upload-file"} and at + 1 < len(words):
-            value = words[at + 1]
-        if word.startswith("--post-file="):
-            value = word.partition("=")[2]
-        if value and (names_keys([value]) or names_secret([value])):
-            return True
-    return False
+def note_sending(review: Review, name: str, arguments: Arguments, stdin: Input) -> None:
+    """Record what one of the ``SENDERS`` sends: files, its input, what is read for its words."""
+    words = arguments.words
+    files = [word.rpartition("@")[2] for word in words if "@" in word and "://" not in word]
+    files += arguments.values(_SENT)
+    if name in _UPLOADERS:
+        files += [word for word in arguments.operands if "://" not in word]
+    if names_keys(files) or names_secret(files):
+        review.destructive(SENDS)
+    review.sends = review.sends or stdin is not None or any(UNKNOWN in word for word in words)
 
 
 # Programs within a command: in ``-c``, in a here-document, or in a file that it writes.

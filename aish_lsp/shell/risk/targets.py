@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from aish_lsp.shell.risk.data import UNKNOWN
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
-from aish_lsp.shell.risk.review import Review
+from aish_lsp.shell.risk.review import SENDS, Review
 from aish_lsp.shell.risk.rules import Writer
 from aish_lsp.shell.risk.values import Input, text_of
 
@@ -60,7 +60,7 @@ def _operands(
             if is_of_system(target.partition(":")[2]):
                 review.destructive("writes system files on another machine")
             if names_secret(taken):
-                review.destructive("may send secrets to another machine")
+                review.destructive(SENDS)
             continue
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to /dev/null, where they are lost")

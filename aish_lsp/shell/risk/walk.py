@@ -59,6 +59,8 @@ def walk(review: Review, text: str) -> None:
     if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
         review.destructive("may run a command in an array index")
     collect(root, Resolver(source, review.variables), review.variables, text)
+    if "@P}" in text and review.variables.names:
+        review.destructive("runs what a variable holds, as in a prompt")
     for pick in range(review.variables.most):
         _Walk(review, source, pick).run(root)
     note_unread(review, root, text, source)

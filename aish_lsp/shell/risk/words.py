@@ -296,6 +296,8 @@ _READERS: Final = {
 
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 
+#: An option of ``declare`` that makes a variable another name of one.
+_NAMES_OTHER: Final = re.compile(r"-\w*n")
 #: What a text has that sets a variable.
 _SETS: Final = re.compile(rf"=|\b(?:for|select|{'|'.join(_READS_NAMES)})\b")
 
@@ -332,6 +334,9 @@ def _name_in(node: Node, field: str) -> str:
 def _assignment(node: Node, resolver: Resolver, variables: Variables) -> None:
     value = node.child_by_field_name("value")
     text = "" if value is None else resolver.word(value)
-    if any(child.type == "+=" for child in node.children):
+    name, index, _ = _name_in(node, "name").partition("[")
+    before = node.prev_sibling
+    is_other = before is not None and _NAMES_OTHER.match(text_in(before)) is not None
+    if index or is_other or any(child.type == "+=" for child in node.children):
         text = UNKNOWN
-    variables.add(_name_in(node, "name").partition("[")[0], text.replace(SPLIT, " "))
+    variables.add(name, text.replace(SPLIT, " "))

@@ -90,10 +90,13 @@ def _open(
         return [] if opened else None
     if wrapper.shell:
         _for_shell(review, wrapper, inner)
+        if stdin is not None:
+            # It may be a shell, which then runs its input.
+            review.doubtful.append(" ".join(inner).split())
         return []
     if wrapper.appends:
         places = _placeholders(words[:at], wrapper.values)
-        return _appended(inner, places, stdin)
+        return _appended(review, inner, places, stdin)
     return [inner]
 
 
@@ -108,7 +111,9 @@ def _for_shell(review: Review, wrapper: Wrapper, words: Sequence[str]) -> None:
         review.add_joined(text)
 
 
-def _appended(inner: tuple[str, ...], places: Sequence[str], stdin: Input) -> list[tuple[str, ...]]:
+def _appended(
+    review: Review, inner: tuple[str, ...], places: Sequence[str], stdin: Input
+) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes from one command and what it reads."""
     text = text_of(stdin, UNKNOWN)
     # It removes quotes, but not as a shell does: which words they join is not known.
@@ -121,6 +126,10 @@ def _appended(inner: tuple[str, ...], places: Sequence[str], stdin: Input) -> li
                 tuple(word.replace(target, t) for word in inner) for t in texts[:_LOOKED_AT]
             ]
         commands.append((*inner, *texts))
+        # An option may say that a word is a line, or all of the input.
+        lines = [plain.strip(), *plain.split("\n")[:_LOOKED_AT]]
+        review.doubtful += [(*inner, lines[0])]
+        review.doubtful += [tuple(word.replace(places[-1], t) for word in inner) for t in lines]
     if UNKNOWN in text or plain != text:
         for target in places:
             commands.append((*(word.replace(target, UNKNOWN) for word in inner), f"{MANY}*"))

@@ -34,6 +34,7 @@ def commands(name: str) -> list[str]:
 
 DESTRUCTIVE, READ_ONLY, CHANGING = map(commands, ("destructive", "read_only", "changing"))
 NEVER_SAFE = commands("never_safe")
+AROUND = commands("around")
 
 
 def judged(corpus: list[str], risk: str, *, confined: bool = True) -> list[str]:
@@ -66,6 +67,25 @@ def test_of_commands_that_read_nearly_all_are_safe() -> None:
 def test_of_everyday_changes_one_in_a_hundred_is_destructive_at_most() -> None:
     assert judged(CHANGING, "safe") == []
     assert judged(CHANGING, "destructive") == []
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["rm -rf src", "git reset --hard", "dropdb shop", "kubectl delete ns a", "find . -delete"],
+)
+def test_what_destroys_is_seen_whatever_it_stands_in(inner: str) -> None:
+    texts = [text.replace("<C>", inner) for text in AROUND]
+    seen = set(judged(texts, "destructive"))
+    assert [text for text in texts if text not in seen] == []
+
+
+def test_what_only_reads_is_no_danger_whatever_it_stands_in() -> None:
+    assert judged([text.replace("<C>", "ls") for text in AROUND], "destructive") == []
+
+
+def test_values_that_double_with_each_variable_are_not_built() -> None:
+    doubling = "; ".join(f"v{i}=$v{i - 1}$v{i - 1}" for i in range(1, 60))
+    assert classify(f"v0=xxxxxxxxxx; {doubling}; cat $v59", "bash", confined=True).risk == "caution"
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "pwsh", "cmd.exe", "/bin/dash"])
