@@ -102,6 +102,9 @@ def test_in_the_chat_of_vs_code_itself(tmp_path: Path) -> None:
         replies = bench.page.locator(".interactive-response")
         bench.command("Probe: one")
         replies.nth(0).locator(".interactive-result-code-block", has_text="ls -la").wait_for()
+        # It goes on where it was, with a server that was started anew, too.
+        bench.command("aish: Restart the Server")
+        bench.chat().ask("which folder am i in")
         bench.command("Probe: two")
         replies.nth(1).locator(".interactive-result-code-block", has_text="src").wait_for()
         # One that does not answer says so, and leads to another one.

@@ -13,21 +13,15 @@ export function registerParticipant(
 ): vscode.Disposable {
   const api = (vscode as { chat?: { createChatParticipant?: unknown } }).chat;
   if (!api?.createChatParticipant) return new vscode.Disposable(() => undefined);
-  const sessions = new Map<string, string>();
   const participant = vscode.chat.createChatParticipant(
     "aish.participant",
     async (request, { history }, stream, token) => {
+      const metadata: { session?: string } = {};
       try {
         const running = await server();
         const folder = currentFolder();
         const workspace = folder ? { workspace: folder } : {};
-        // Each of VS Code's chats has a session: its first question names it from then on.
-        const first = history.find((turn) => turn instanceof vscode.ChatRequestTurn);
-        const key = first ? first.prompt : request.prompt;
-        const known = first && sessions.get(key);
-        const session =
-          known ?? (await running.execute("aish.session.new", { show: false, ...workspace })).id;
-        sessions.set(key, session);
+        const session = (metadata.session = await sessionOf(running, history, workspace));
         const fences = new Fences();
         const { error } = await running.stream<"aish.ask", AskResult>(
           "aish.ask",
@@ -45,10 +39,31 @@ export function registerParticipant(
       } catch (error) {
         tell(stream, messageOf(error), kindOf(error));
       }
+      return { metadata };
     },
   );
   participant.iconPath = vscode.Uri.joinPath(context.extensionUri, "media", "icon.png");
   return participant;
+}
+
+/** Return the session of one of VS Code's chats, which its last reply names; else a new one. */
+async function sessionOf(
+  server: Server,
+  history: vscode.ChatContext["history"],
+  workspace: { workspace?: string },
+): Promise<string> {
+  const last = history.findLast((turn) => turn instanceof vscode.ChatResponseTurn);
+  const id: unknown = last?.result.metadata?.["session"];
+  const place = { show: false, ...workspace };
+  if (typeof id === "string") {
+    try {
+      // The server may have been started anew since.
+      return (await server.execute("aish.session.resume", { id, ...place })).id;
+    } catch (error) {
+      if (!["notFound", "busy"].includes(kindOf(error))) throw error;
+    }
+  }
+  return (await server.execute("aish.session.new", place)).id;
 }
 
 /** Say what went wrong, below what came of the reply; where no model answers, offer to connect one. */
