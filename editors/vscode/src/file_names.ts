@@ -33,7 +33,7 @@ const FRAMED = [
 ];
 
 /** A name, and the line behind it, before the text of that line or a message: of grep, of gcc. */
-const NUMBERED = /^[^:]*[^:\d][^:]*:\d+(?::\d+)?(?=:|$)/;
+const NUMBERED = /^\d*[^:\d][^:]*:\d+(?::\d+)?(?=:|$)/;
 
 /** Names that have neither a dot nor a slash. */
 const BARE = /^(?:[A-Z]\w*file|[A-Z]{4,})$/;
