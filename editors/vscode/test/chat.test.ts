@@ -172,3 +172,17 @@ test("a file of a remote window can be dropped as one of this machine can", asyn
   const uris = ["vscode-remote://ssh-remote%2Bhost/a.py", "file:///c.py"];
   assert.deepEqual(posted, [{ kind: "dropFiles", uris }]);
 });
+
+test("the end of each reply is told, also in the same words as that of the one before", async () => {
+  await box();
+  show("one", "one");
+  const spoken = document.querySelector("[aria-live=polite]");
+  const told = [];
+  for (const key of ["a", "b"]) {
+    for (const state of ["running", "ended"] as const) {
+      send({ kind: "exchange", session: "one", exchange: exchange(key, "why?", state) });
+      told.push(spoken?.textContent);
+    }
+  }
+  assert.deepEqual(told, ["", "The reply is complete.", "", "The reply is complete."]);
+});

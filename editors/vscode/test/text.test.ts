@@ -70,6 +70,18 @@ test("colors are classes, whole or in pieces, and no other code does anything", 
   assert.equal(painted("50%\r100%\n").textContent, "100%\n");
 });
 
+test("a carriage return begins the line anew, wherever the pieces are cut", () => {
+  assert.equal(
+    painted("a\n\u001b[31m10%\u001b[0m", " of 9\r", "20%\r", "30%").textContent,
+    "a\n30%",
+  );
+  const text = "one\r\ntwo\r\r\n10%\r20%\r\nthree\r";
+  for (let at = 0; at <= text.length; at += 1) {
+    const cut = painted(text.slice(0, at), text.slice(at));
+    assert.equal(cut.textContent, "one\ntwo\n20%\nthree", String(at));
+  }
+});
+
 test("a line that comes in pieces is never cut by a piece of its own", () => {
   const view = new GrowingText("code");
   let text = "";

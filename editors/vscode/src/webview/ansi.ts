@@ -3,9 +3,8 @@ import Anser from "anser";
 import { isolated } from "../text";
 import { h } from "./dom";
 
-/** A code at the end of a text that is not complete. */
-
-const BEGUN = /\x1b(?:\[[0-9;?]*)?$/;
+/** A code at the end of a text that is not complete, or the first half of a line's end. */
+const BEGUN = /(?:\x1b(?:\[[0-9;?]*)?|\r+)$/;
 
 const NOT_COLORS =
   /\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]/g;
@@ -28,11 +27,15 @@ export function ansi(): Paint {
       let whole = kept + text;
       kept = BEGUN.exec(whole)?.[0] ?? "";
       whole = whole.slice(0, whole.length - kept.length);
-      for (const part of state.ansiToJson(overwritten(whole).replace(NOT_COLORS, ""), OPTIONS)) {
+      whole = whole.replace(/\r+\n/g, "\n");
+      if (/^[^\n]*\r/.test(whole)) dropLine(to);
+      // What follows a carriage return stands in the place of its line.
+      const shown = whole.replace(/[^\n]*\r/g, "").replace(NOT_COLORS, "");
+      for (const part of state.ansiToJson(shown, OPTIONS)) {
         if (!part.content) continue;
         const classes = classesOf(part);
-        const shown = isolated(part.content);
-        to.append(classes ? h("span", { class: classes }, shown) : shown);
+        const text = isolated(part.content);
+        to.append(classes ? h("span", { class: classes }, text) : text);
       }
     },
   };
@@ -40,9 +43,14 @@ export function ansi(): Paint {
 
 const OPTIONS = { use_classes: true, remove_empty: true };
 
-/** Do what a carriage return does: what follows stands in the place of its line. */
-function overwritten(text: string): string {
-  return text.replaceAll("\r\n", "\n").replace(/[^\n]*\r/g, "");
+/** Remove what an element has behind its last end of a line. */
+function dropLine(from: HTMLElement): void {
+  for (let last = from.lastChild; last; last = from.lastChild) {
+    const text = last.textContent ?? "";
+    last.textContent = text.slice(0, text.lastIndexOf("\n") + 1);
+    if (last.textContent) return;
+    last.remove();
+  }
 }
 
 function classesOf(part: Anser.AnserJsonEntry): string {

@@ -213,6 +213,8 @@ class Chat {
     else if (!this.exchanges.some(({ key }) => key === exchange.key)) {
       this.exchanges.push(exchange);
       this.add(exchange);
+      // What is said of its end is new then, though the words may be the same.
+      this.spoken.textContent = "";
       this.isFollowing = true;
     }
     if (exchange.state === "ended") this.say(endingOf(exchange));
