@@ -6,7 +6,7 @@ import { Composer } from "./composer";
 import { button, h } from "./dom";
 import { ExchangeView } from "./exchange_view";
 import { GoalStrip } from "./goal_strip";
-import { iconButton } from "./icons";
+import { icon, iconButton } from "./icons";
 import { QuestionViews } from "./questions";
 import { Tabs } from "./tabs";
 
@@ -182,6 +182,7 @@ class Chat {
     return h(
       "div",
       { class: "welcome" },
+      icon("terminal"),
       h("h1", {}, "Ask your shell assistant"),
       h(
         "p",

@@ -97,7 +97,8 @@ export class ExchangeView {
     const { prompt, key, isPast, isGoal, state } = this.exchange;
     const isLine = prompt.startsWith(":");
     this.element.classList.toggle("past", isPast);
-    const heading = h("h2", { class: "who" }, isGoal ? "Goal" : "You");
+    // A question shows by its place whose it is.
+    const heading = h("h2", { class: isGoal ? "who" : "spoken" }, isGoal ? "Goal" : "You");
     const tools = h("div", { class: "tools" });
     if (state === "ended" && !isLine && !isGoal) {
       const again = iconButton("refresh", "Ask again", () => this.send({ kind: "retry", key }));
@@ -105,7 +106,7 @@ export class ExchangeView {
       tools.append(edit, again);
     }
     const text = h("div", { class: "prompt" }, visible(prompt));
-    this.you.replaceChildren(h("div", { class: "head" }, heading, tools), text);
+    this.you.replaceChildren(heading, tools, text);
     if (isPast) text.append(h("span", { class: "note" }, " (no longer sent to the model)"));
   }
 

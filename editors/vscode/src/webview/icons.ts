@@ -13,7 +13,7 @@ import file from "@vscode/codicons/src/icons/file.svg";
 import folder from "@vscode/codicons/src/icons/folder.svg";
 import refresh from "@vscode/codicons/src/icons/refresh.svg";
 import selection from "@vscode/codicons/src/icons/list-selection.svg";
-import send from "@vscode/codicons/src/icons/send.svg";
+import send from "@vscode/codicons/src/icons/arrow-up.svg";
 import stop from "@vscode/codicons/src/icons/stop-circle.svg";
 import command from "@vscode/codicons/src/icons/symbol-event.svg";
 import terminal from "@vscode/codicons/src/icons/terminal.svg";
