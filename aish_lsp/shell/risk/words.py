@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice, product
+from itertools import chain, islice, product
+from math import prod
 from typing import Final
 
 import tree_sitter_bash
@@ -69,7 +70,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that become several words, and hold no others.
 _BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 #: Combinations of variables' values that are looked at.
-_MOST_CHOICES: Final = 64
+_MOST_CHOICES: Final = 128
 #: Words of braces that are looked at.
 _MOST_WORDS: Final = 60
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
@@ -105,7 +106,8 @@ class Resolver:
     def choices(self, nodes: Sequence[Node], *, again: bool) -> Iterator[list[str]]:
         """Yield what ``words`` returns; ``again`` also if it was the same for an earlier ``pick``.
 
-        Where several variables have several values, the first pick has the other combinations.
+        Where several variables have several values, the first pick has the other combinations; of
+        too many, the rest is one in which they are unknown.
         """
         self.varies = {}
         words = self.words(nodes)
@@ -113,7 +115,9 @@ class Resolver:
         if names or again or not self.pick:
             yield words
         if len(names) > 1 and not self.pick:
-            for values in islice(product(*names.values()), 1, _MOST_CHOICES):
+            others = islice(product(*names.values()), 1, _MOST_CHOICES)
+            is_more = prod(map(len, names.values())) > _MOST_CHOICES
+            for values in chain(others, [[UNKNOWN] * len(names)] * is_more):
                 self.chosen = dict(zip(names, values, strict=True))
                 yield self.words(nodes)
             self.chosen = {}

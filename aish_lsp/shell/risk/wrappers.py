@@ -156,6 +156,9 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
             # An abbreviation may be another option after all, which takes no value.
             is_named = word[:2] != "--" or word in wrapper.text
             at += 2 if is_named and not text else 1
+            if not wrapper.only_text:
+                # ``env -S`` takes what follows for more words of its command.
+                review.doubtful.append([*value.split(), *words[at:]])
         elif word[:1] == "-" and word.strip(UNKNOWN) != "-":
             takes = takes_next(word, wrapper.values)
             doubtful = doubtful or not (takes or word[:2] != "--" or "=" in word)
