@@ -26,6 +26,11 @@ from aish_lsp.offline.words import group, pattern, words
 
 #: A second sentence or clause: "port 80 is in use, kill it".
 _GOES_ON: Final = re.compile(r"(?:[,;:.]\s|\b(?:and|then|so)\s)(?P<rest>.+)", re.IGNORECASE)
+#: How a question begins that says all of what it asks for.
+INQUIRES: Final = re.compile(
+    r"\W*(?:what|which|who|where|when|why|how|is|are|do(?! an?\b)|does|can)\b(?! about)",
+    re.IGNORECASE,
+)
 _PLACEHOLDER: Final = re.compile(r"<[a-z@-]+>")
 _LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
@@ -66,6 +71,12 @@ def misfits(
             yield "the opposite"
     if risk != "safe":
         yield risk
+
+
+def is_only_asked(intent: Intent, question: str) -> bool:
+    """Return whether a question like "which ...?" gets no answer that changes something."""
+    is_changed = risk_of(intent) != "safe" and not intent.topic
+    return is_changed and INQUIRES.match(question) is not None and not is_asked(intent.number)
 
 
 def is_asked_for(intent: Intent, said: set[str]) -> bool:
@@ -177,9 +188,10 @@ def deeds_of(number: int) -> frozenset[str]:
 @lru_cache(_REMEMBERED)
 def is_asked(number: int) -> bool:
     """Return whether a phrasing of the intent with a number asks to be shown or told something."""
+    wordings = (" ".join(phrasing.wording) for phrasing in ranking().phrasings_of(number))
     return any(
-        pattern("asks").match(words().bare(" ".join(phrasing.wording)))
-        for phrasing in ranking().phrasings_of(number)
+        pattern("asks").match(words().bare(wording)) or re.match(r"how\w", wording)  # "howmany"
+        for wording in wordings
     )
 
 

@@ -22,6 +22,7 @@ from aish_lsp.offline.deeds import (
     deeds_of,
     is_asked,
     is_asked_for,
+    is_only_asked,
     is_request,
     misfits,
     named,
@@ -354,8 +355,8 @@ def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> It
         )
         first = next(iter(terms), "")
         against = {*misfits(match.intent, said, first, asks=asks, ignored=match.ignored)}
-        if "another deed first" in against:
-            continue  # What is to be deleted is not to be listed.
+        if "another deed first" in against or is_only_asked(match.intent, question):
+            continue  # What is to be deleted is not to be listed, and what is asked is not done.
         found.update(dict.fromkeys(against, 1.0))
         yield replace(match, evidence=found)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.models.request import RequestMessage
-from aish_lsp.offline.deeds import risk_of, tells
+from aish_lsp.offline.deeds import INQUIRES, risk_of, tells
 from aish_lsp.offline.matching import PERHAPS, THRESHOLD, are_names, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
@@ -119,12 +119,6 @@ _SAYS_IT: Final = 0.85
 _OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file9}"}
 
 
-#: How a question begins that says all of what it asks for.
-_ASKS: Final = re.compile(
-    r"\W*(?:what|which|who|where|when|why|how|is|are|do|does|can)\b(?! about)", re.IGNORECASE
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What was understood, or else what may be meant, the likeliest first."""
@@ -156,7 +150,7 @@ def _by_itself_or_both(
     start = pattern("goes_on").match(text)
     rest = text[start.end() :] if start else text
     alone = _by_itself(rest, workspace)
-    asks = _ASKS.match(rest) or any(is_verb(token) for token in cut(rest, workspace))
+    asks = INQUIRES.match(rest) or any(is_verb(token) for token in cut(rest, workspace))
     if asks and alone.meant:
         return alone
     found = _matches(f"{earlier.rstrip('?.! ')} {rest}", workspace)

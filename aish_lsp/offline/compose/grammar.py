@@ -135,6 +135,8 @@ _NOUN: Final = re.compile(
     r"(?:files?|scripts?|documents?|images?|pictures?|photos?|videos?|ones)\b"
 )
 _BEFORE_NAMES: Final = ("in", "under", "below", "inside", "within", "from", "to", "into", "of")
+#: The same for what is left out.
+_BEFORE_SPARED: Final = ("except", "excluding", "without", "ignoring", "skipping", "counting")
 
 
 @cache
@@ -163,8 +165,14 @@ def values_of(sentence: str, world: WorkspaceFacts) -> tuple[str, list[Value]]:
             word = word.rstrip(".:")  # the end of a clause
         if word[0] == "@" and world.exists(word[1:]):
             word = word[1:]  # a file that is mentioned
-        value = _value(word, kind, sentence.strip()[match.end() :], said[-1] if said else "")
-        if (value is None and said and said[-1] in _BEFORE_NAMES and world.exists(word)) or (
+        before = said[-1] if said else ""
+        if before in ("or", "and") and len(said) > 1 and said[-2].startswith("<format:"):
+            before = "are"  # "are png or jpg"
+        value = _value(word, kind, sentence.strip()[match.end() :], before)
+        if before == "the" and len(said) > 1 and said[-2] in _BEFORE_SPARED:
+            before = said[-2]  # "not counting the tests"
+        known = before in (*_BEFORE_NAMES, *_BEFORE_SPARED) and world.exists(word)
+        if (value is None and known) or (
             word[0] == "." and (world.exists(word) or word in group("usual_folders"))
         ):
             value = Value(word, "path")
@@ -244,10 +252,10 @@ class Clause:
 
 @cache
 def clauses(section: str, before: str = "") -> dict[str, list[Phrase]]:
-    """Return the clauses of a section of clauses.toml, by what they mean."""
+    """Return the clauses of a section of clauses.toml or named.toml, by what they mean."""
     return {
         name: [Phrase(text, before) for text in said]
-        for name, said in data("clauses")[section].items()
+        for name, said in data("named" if section == "named" else "clauses")[section].items()
     }
 
 

@@ -1,6 +1,6 @@
 """What is done with files and folders that the sentence names: "rename a.txt to b.txt".
 
-A row of clauses.toml is a command with slots; the manners that may be said of it add its options.
+A row of named.toml is a command with slots; the manners that may be said of it add its options.
 """
 
 from __future__ import annotations
@@ -77,13 +77,15 @@ def _slot(values: list[Value], form: str) -> str:
             raise Misfit("not a name")
         if (
             len(values) > 1
-            and re.fullmatch(r"[^{]*\{[^{}]+", first.text)
+            and re.fullmatch(r"[^{}]*\{[^{}]+", first.text)
             and re.match(r"[^{}]+\}", values[-1].text)
         ):
             raise Misfit("braces that were taken apart at their comma")
         return " ".join(map(_name, values))
     if len(values) > 1:
         raise Misfit("one is needed")
+    if form == "g":
+        return quoted(f"*.{first.extension}")
     if form == "n":
         return str(first.bytes if first.kind == "size" else first.number)
     if form == "t":
@@ -113,7 +115,7 @@ def _manner(name: str) -> Callable[..., None]:
 @cache
 def _rules() -> list[Clause]:
     rules = [Clause(ways, _filled(template), "{}") for template, ways in clauses("named").items()]
-    for name, manner in data("clauses")["manners"].items():
+    for name, manner in data("named")["manners"].items():
         rules.append(Clause(tuple(map(Phrase, manner["ways"])), _manner(name), "{}"))
     return rules
 
@@ -131,7 +133,7 @@ def compose_named(sentence: str, target: Toolset) -> Composed:
         raise Misfit("nothing is done")
     options = []
     for name in request.manners:
-        option = data("clauses")["manners"][name].get(program)
+        option = data("named")["manners"][name].get(program)
         if option is None:
             raise Misfit(f"{program} does nothing {name}")
         options += [option] if option and option not in options else []

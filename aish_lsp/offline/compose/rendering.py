@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from typing import Final
 
 from aish_lsp.offline.choosing import quoted
@@ -25,7 +26,6 @@ _BEFORE: Final = re.compile(r"only those (empty|hidden|executable)")
 _VERB: Final = re.compile(
     r"(?<=only those )(?=(?:contain|have|has|had|do|does|mention|match|belong)(?:n't)?\b)"
 )
-_NAME: Final = re.compile(r"-i?name ('[^']*'|\S+)")
 
 
 def explained(things: Things) -> str:
@@ -58,7 +58,7 @@ def _called(things: Things) -> str:
     """Return how the names of things are limited."""
     called = ""
     for test in things.tests:
-        names = [shlex.split(name)[0] for name in _NAME.findall(test)]
+        names = [name for one, name in pairwise(shlex.split(test)) if one in ("-name", "-iname")]
         if names and names != [".*"]:
             no = "not " * test.startswith("-not")
             called += (
@@ -162,7 +162,8 @@ def _find(things: Things) -> str:
         raise Misfit("deep and not deep")
     words = ["find -L" if things.follow else "find", *(things.roots or ["."])]
     losing = things.act in ("delete", "copy", "move", "archive", "extension", "prefix")
-    least = things.least or ("1" if losing and things.kind != "f" else "")
+    counted = things.want == "count" and things.kind == "d" and not things.sort
+    least = things.least or ("1" if counted or (losing and things.kind != "f") else "")
     if things.act == "delete" and things.kind in ("d", "") and "-not" in "".join(things.tests):
         # What is spared may lie in a folder that would go.
         things.depth = things.depth or "1"

@@ -140,7 +140,7 @@ def test_a_manner_or_value_that_does_not_fit_composes_nothing_of_what_is_named(
 
 def test_each_manner_is_of_a_program_that_is_named() -> None:
     programs = {command.split()[0] for command in clauses("named")}
-    for manner in data("clauses")["manners"].values():
+    for manner in data("named")["manners"].values():
         assert manner.keys() - {"ways"} <= programs
 
 

@@ -32,13 +32,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_an_unsure_question_gets_at_most_two_commands_that_are_ready_to_run(root: Path) -> None:
-    answer = asked(
-        root,
-        "can you tell me how many python files there are in this project including subdirectories",
-    )
+    answer = asked(root, "number of error lines in app.log")
     assert answer.startswith("Perhaps one of these:\n")
     assert 1 <= len(commands(answer)) <= 2
-    assert "find . -type f -name '*.py' -not -path '*/.git/*' | wc -l" in commands(answer)
+    assert "grep -c -i -e error -- app.log" in commands(answer)
     assert "<" not in answer
 
 
