@@ -85,7 +85,7 @@ CARDS = (
             lambda day: day.frame.locator(BOX).fill("seq 60000"),
             button("Run", f".card:has({BOX})"),
         ),
-        then(lacks(BOX), shows(".output", "59999")),
+        then(lacks(BOX), shows(".output", "59999"), shows(".card .command", "seq 60000")),
     ),
     Row("card.ts: All of the output", button("All of the output"), then(tab("txt"), CLOSED)),
     Row(
@@ -129,7 +129,8 @@ CARDS = (
     ),
     Row(
         "card.ts: To terminal",
-        card("ls -l", "To terminal"),
+        # What the user has edited is only typed there.
+        card("fail.sh", "To terminal"),
         then(sees(".terminal-wrapper"), shows(".card .ended button", "Ask about it")),
     ),
     Row("card.ts: Ask about it", button("Ask about it"), then(box("@terminal"), fill(""))),
