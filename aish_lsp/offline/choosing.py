@@ -323,3 +323,9 @@ class Part:
                 yield f"CMD: {plain_line(command)}"
         if self.note:
             yield plain_line(self.note)
+
+
+def overwrites_its_input(command: str) -> bool:
+    """Return whether a command writes its output to a file that it reads."""
+    sources, writes, target = command.partition(" > ")
+    return bool(writes) and target in sources.split()

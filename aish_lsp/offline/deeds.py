@@ -28,7 +28,8 @@ from aish_lsp.offline.words import group, pattern, words
 _GOES_ON: Final = re.compile(r"(?:[,;:.]\s|\b(?:and|then|so)\s)(?P<rest>.+)", re.IGNORECASE)
 #: How a question begins that says all of what it asks for.
 INQUIRES: Final = re.compile(
-    r"\W*(?:what|which|who|where|when|why|how|is|are|do(?! an?\b)|does|can)\b(?! about)",
+    r"\W*(?:what|which|who|where|when|why|how|is|are|does|can"
+    r"|do(?=\s+(?:i|we|you|they|any|all|these|those|the|my)\b))\b(?! about)",
     re.IGNORECASE,
 )
 _PLACEHOLDER: Final = re.compile(r"<[a-z@-]+>")

@@ -355,7 +355,7 @@ def evidence(matches: list[Match], tokens: Sequence[Token], question: str) -> It
         )
         first = next(iter(terms), "")
         against = {*misfits(match.intent, said, first, asks=asks, ignored=match.ignored)}
-        if "another deed first" in against or is_only_asked(match.intent, question):
+        if "another deed first" in against or (asks and is_only_asked(match.intent, question)):
             continue  # What is to be deleted is not to be listed, and what is asked is not done.
         found.update(dict.fromkeys(against, 1.0))
         yield replace(match, evidence=found)

@@ -15,7 +15,15 @@ from typing import Final
 from aish_lsp.foundation.opening import read_head
 from aish_lsp.foundation.text import without_hidden
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
-from aish_lsp.offline.choosing import CONNECT, Part, acts_on_its_shell, chosen, render, suggested
+from aish_lsp.offline.choosing import (
+    CONNECT,
+    Part,
+    acts_on_its_shell,
+    chosen,
+    overwrites_its_input,
+    render,
+    suggested,
+)
 from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.compose import compose, has_clauses
 from aish_lsp.offline.overlay import Match
@@ -271,6 +279,8 @@ def _answer(meant: Match, workspace: WorkspaceFacts) -> Sequence[Part]:
         return [
             Part("This folder is not in a git repository; `git init` makes it one.", ("ls -la",))
         ]
+    if any(map(overwrites_its_input, commands)):
+        return [Part("That would empty one of the files before it is read: name another one.")]
     sentence = meant.sentence or intent.does
     return _with_tools(sentence, commands, workspace, way.note, _guessed_programs(values))
 

@@ -360,8 +360,17 @@ def _unprefixed(text: str) -> str:
     return text
 
 
+_RELATIVE: Final = re.compile(
+    r"\b(?:that|those|these)\s+(?:are|is|was|were|do|does|don['\u2019]?t|doesn['\u2019]?t|has|have"
+    r"|contain\w*|match\w*|end\w*|start\w*|begin\w*|with\w*|not|older|newer|larger|smaller|bigger)\b",
+    re.IGNORECASE,
+)
+
+
 def _acting(text: str, before: Match, workspace: WorkspaceFacts) -> Match | None:
     """Return an action on what ``before`` lists: "now delete them", "how many are there?"."""
+    if _RELATIVE.search(text):  # "delete all files that are empty": not all that were listed
+        return None
     tokens = cut(text, workspace)
     denied = " ".join(one.text for one in tokens if one.behind in group("denying"))
     for name, asks in words().actions.items():

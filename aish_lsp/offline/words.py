@@ -76,8 +76,9 @@ class Words:
         others = {name: frozenset(said.split()) for name, said in data["programs_of"].items()}
         self.programs_of = {name: frozenset([name]) for name in self.groups["of_own_name"]} | others
         self.interpreters: dict[str, str] = data["interpreters"]
-        self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
-        self.trailer = re.compile(rf"(?<![\s,(])[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
+        said = _read("requests")
+        self.lead_in = re.compile(rf"^\W*(?:{said['lead_in']})(?!\w)[\s,:]*", flags)
+        self.trailer = re.compile(rf"(?<![\s,(])[\s,(]+(?:{said['trailer']})[\s.!?)]*$", flags)
 
     def _canonical(self, word: str) -> str:
         return self.canonical.get(word) or self.canonical.get(stem(word), stem(word))

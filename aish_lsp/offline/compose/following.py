@@ -41,7 +41,7 @@ _AGAIN: Final = re.compile(
     re.IGNORECASE,
 )
 
-_THOSE: Final = re.compile(r"\b(?:those|these)\b", re.IGNORECASE)
+_THOSE: Final = re.compile(r"\b(?:those|these)\b|\b(?:are|is) (?:that|it|they)\b", re.IGNORECASE)
 #: A name at the end, which may be that of another folder: "what about tests?".
 _OTHER_FOLDER: Final = re.compile(
     r"\b(?:for|about|with) (?=(?:the )?([\w./~-]+?)(?: (?:folder|directory))?\W*$)", re.IGNORECASE

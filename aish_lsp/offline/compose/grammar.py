@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.offline.choosing import quoted, quoted_path
+from aish_lsp.offline.deeds import QUOTED
 from aish_lsp.offline.words import data, group, spelled_out, words
 from aish_lsp.offline.workspace import WorkspaceFacts
 
@@ -136,7 +137,7 @@ _NOUN: Final = re.compile(
 )
 _BEFORE_NAMES: Final = ("in", "under", "below", "inside", "within", "from", "to", "into", "of")
 #: The same for what is left out.
-_BEFORE_SPARED: Final = ("except", "excluding", "without", "ignoring", "skipping", "counting")
+_BEFORE_SPARED: Final = ("except", "excluding", "ignoring", "skipping", "counting")
 
 
 @cache
@@ -311,10 +312,23 @@ def _word(word: str) -> str:
     return word.replace("~", "(?:n?ing|e?s|e?d|e)?") + " "
 
 
+#: The first of the characters, of private use, that stand for what is quoted.
+_ASIDE: Final = 0xE000
+
+
 def resaid(sentence: str, ways: str) -> str:
     """Return a sentence in the words of the clauses, by one of the lists of effects.toml."""
+    quoted_parts: list[str] = []
+
+    def set_aside(part: re.Match[str]) -> str:
+        quoted_parts.append(part[0])
+        return chr(_ASIDE + len(quoted_parts) - 1)
+
+    sentence = QUOTED.sub(set_aside, sentence)
     for pattern, said in data("effects")[ways]:
         sentence = re.sub(pattern, said, sentence, flags=re.IGNORECASE)
+    for at, part in enumerate(quoted_parts):
+        sentence = sentence.replace(chr(_ASIDE + at), part)
     return sentence
 
 

@@ -420,6 +420,13 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
     return wanted
 
 
+#: A file that is no text: an archive, a picture, a program.
+_NO_TEXT: Final = re.compile(
+    r"\.(?:tar|t?gz|tgz|zip|bz2|xz|zst|7z|rar|png|jpe?g|gif|webp|pdf|mp[34]|iso|bin|so|exe)'?$",
+    re.IGNORECASE,
+)
+
+
 def composed_lines(wanted: LinesRequest) -> Composed:
     """Return the command for the lines that are wanted.
 
@@ -428,6 +435,8 @@ def composed_lines(wanted: LinesRequest) -> Composed:
     """
     if not wanted.files:
         raise Misfit("no file is named")
+    if any(map(_NO_TEXT.search, wanted.files)):
+        raise Misfit("a file without lines")
     if wanted.delete or (wanted.edit and not wanted.shown and not wanted.save):
         return _edited(wanted)
     return _shown(wanted)

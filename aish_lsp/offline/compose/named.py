@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.offline.choosing import quoted
+from aish_lsp.offline.choosing import overwrites_its_input, quoted
 from aish_lsp.offline.compose.grammar import (
     ANYBODY,
     MODE,
@@ -59,6 +59,10 @@ def _filled(template: str) -> Callable[..., None]:
         if template == _INTO and not request.target.world.is_folder(given[1][0].text):
             shape = _AS
         filled = _SLOT.sub(lambda slot: _slot(given[int(slot[1]) - 1], slot[2]), shape)
+        if not request.target.gnu:  # BSD's tar takes patterns without being told.
+            filled = filled.replace(" --wildcards", "")
+        if overwrites_its_input(filled):
+            raise Misfit("the output would overwrite its input")
         put(request, "command", filled)
 
     return add

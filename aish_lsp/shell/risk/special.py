@@ -128,13 +128,17 @@ def change_folder(review: Review, words: Sequence[str], _stdin: Input) -> bool:
     return True
 
 
+#: The name of a remote place before a path on it: ``host:.env`` is not read here.
+_REMOTE: Final = re.compile(r"[\w.-]+:")
+
+
 def note_sending(review: Review, name: str, arguments: Arguments, stdin: Input) -> None:
     """Record what one of the ``SENDERS`` sends: files, its input, what is read for its words."""
     words = arguments.words
     files = [word.rpartition("@")[2] for word in words if "@" in word and "://" not in word]
     files += arguments.values(_SENT)
     if name in _UPLOADERS:
-        files += [word for word in arguments.operands if "://" not in word]
+        files += [word for word in arguments.operands if not _REMOTE.match(word)]
     if names_keys(files) or names_secret(files):
         review.destructive(SENDS)
     review.sends = review.sends or stdin is not None or any(UNKNOWN in word for word in words)

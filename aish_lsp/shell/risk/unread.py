@@ -36,6 +36,8 @@ _CLEAR_ENDS: Final = re.compile(
     r"""(?:(?![ \t]*\3\b)[^\n]*+\n)*+(?(1)\t*)\3(?:\n|\Z))*+(?:(?!<<).)*+""",
     re.DOTALL,
 )
+#: Arithmetic, in which ``<<`` begins no here-document.
+_SHIFTS: Final = re.compile(r"\(\([\w <>+*/%&|^~$=-]*\)\)")
 #: A line that begins like this is taken for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -57,7 +59,8 @@ def note_unread(review: Review, root: Node, text: str, source: bytes) -> None:
         names = (node for node in nodes(root) if node.type == "variable_name")
         if any(map(_passes_secret, names)):
             review.caution("prints a variable that may be secret")
-        if "<<" in text and _CLEAR_ENDS.fullmatch(text.replace("<<<", "   ")) is None:
+        plain = _SHIFTS.sub("", text.replace("<<<", "   "))
+        if "<<" in plain and _CLEAR_ENDS.fullmatch(plain) is None:
             review.caution("has a here-document whose end is unclear")
     if review.findings.level != DESTRUCTIVE and _has_unseen_substitution(root, source):
         review.destructive(UNSEEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,17 @@ def test_a_long_question_gets_the_command_for_all_that_it_says(
         "which files in src are not tracked by git",
         "delete the files that I do not need",
         "delete files i don't need",
+        "my boss says not to delete the log files",
+        "the manual says delete build",
+        "my colleague told me that you can delete the file notes.txt",
+        "the error says remove the file notes.txt",
+        "delete a number of files in build",
+        "make a list of all log files and delete it",
+        "delete files in src with no TODO",
+        "delete folders without tests",
+        "delete folders with no docs",
+        "tell me if I can delete build",
+        "would it be ok to delete build",
     ],
 )
 def test_a_question_that_only_asks_or_says_too_little_changes_nothing(
@@ -106,3 +118,29 @@ def test_a_question_that_only_asks_or_says_too_little_changes_nothing(
 def test_an_average_and_extremes_leave_the_header_out(root: Path) -> None:
     command = answer(root, "the average of the second column of data.csv").split("CMD: ")[1]
     assert "[0-9]" in command
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("find lines containing 'a lot of' in notes.txt", "grep 'a lot of' notes.txt"),
+        ('delete the lines with "get rid of" in a.txt', "sed -i '/get rid of/d' a.txt"),
+        ("I'm about to delete the folder photos, what is in it", "ls -la photos"),
+        ("delete all files in docs. I do not need other files", "find docs -type f -delete"),
+        ("do git push", "git push"),
+    ],
+)
+def test_no_rewriting_changes_the_sense(root: Path, question: str, command: str) -> None:
+    subprocess.run(["git", "init", "-q", root], check=True)
+    assert answer(root, question).split("\nCMD: ")[1:] == [command]
+
+
+def test_of_what_was_listed_not_all_is_deleted_where_a_condition_is_named(root: Path) -> None:
+    question = TypedQuestion(
+        "delete all files that don't contain import", earlier=("find all py files in src",)
+    )
+    assert "-delete" not in reply(question, root, Machine("linux", "/usr/bin:/bin", root))
+
+
+def test_no_output_overwrites_its_input(root: Path) -> None:
+    assert "CMD:" not in answer(root, "combine a.txt and b.txt into one file a.txt")

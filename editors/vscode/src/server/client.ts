@@ -163,7 +163,7 @@ export class Server implements vscode.Disposable {
     try {
       await this.untilEnded(this.client.start());
     } catch (error) {
-      const code = this.process?.exitCode;
+      const code = await exitCode(this.process);
       const name = this.process?.spawnfile ?? "";
       throw typeof code === "number"
         ? new Error(`${name} ended at its start, with exit code ${code}.`)
@@ -277,6 +277,15 @@ export class Server implements vscode.Disposable {
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** (this.ends.length - 1)));
     return { action: CloseAction.Restart, handled: true };
   }
+}
+
+/** Return with what a process has ended, which may be known only after its pipes have failed. */
+async function exitCode(process?: ChildProcess): Promise<number | null | undefined> {
+  if (process?.exitCode === null && process.signalCode === null) {
+    const second = new Promise((resolve) => setTimeout(resolve, 1000));
+    await Promise.race([new Promise((resolve) => process.once("exit", resolve)), second]);
+  }
+  return process?.exitCode;
 }
 
 /** Return what a lens or a code action gives a command; nothing if the palette or a menu runs it. */
