@@ -88,7 +88,8 @@ def _open(
         review.caution(wrapper.reason or "runs another command, in a way not known to be harmless")
     if not inner or wrapper.only_text:
         return [] if opened else None
-    if wrapper.shell:
+    # A terminal has a shell read a single word: ``xterm -e 'rm -rf src'``.
+    if wrapper.shell or (wrapper.after and len(inner) == 1):
         _for_shell(review, wrapper, inner)
         if stdin is not None:
             # It may be a shell, which then runs its input.

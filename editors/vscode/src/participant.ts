@@ -46,14 +46,18 @@ export function registerParticipant(
   return participant;
 }
 
-/** Return the session of one of VS Code's chats, which its last reply names; else a new one. */
+/** Return the session of one of VS Code's chats, which a reply names, the last first; else a new one. */
 async function sessionOf(
   server: Server,
   history: vscode.ChatContext["history"],
   workspace: { workspace?: string },
 ): Promise<string> {
-  const last = history.findLast((turn) => turn instanceof vscode.ChatResponseTurn);
-  const id: unknown = last?.result.metadata?.["session"];
+  // A reply that was stopped has no result to name it.
+  const id = history
+    .map((turn): unknown =>
+      turn instanceof vscode.ChatResponseTurn ? turn.result.metadata?.["session"] : undefined,
+    )
+    .findLast((session) => typeof session === "string");
   const place = { show: false, ...workspace };
   if (typeof id === "string") {
     try {

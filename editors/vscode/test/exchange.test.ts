@@ -193,6 +193,15 @@ test("an input method can be left with Escape without losing what is edited", ()
   }
 });
 
+test("a command of which only one gap was filled in waits to be filled in", () => {
+  const gaps = { ...COMMAND, text: "mv <old> <new>", placeholders: ["<old>", "<new>"] };
+  const view = shown({ commands: [gaps], state: "ended" });
+  view.takeRun("c", { ...newRun(), edited: "mv <old> x", state: "denied" });
+  assert.match(view.element.querySelector(".card")?.textContent ?? "", /Fill in and run/);
+  view.takeRun("c", { ...newRun(), edited: "mv y x", state: "denied" });
+  assert.doesNotMatch(view.element.querySelector(".card")?.textContent ?? "", /Fill in and run/);
+});
+
 test("a card shows, copies and edits what the user has made of its command, and no risk of the old one", () => {
   const view = shown({ commands: [{ ...COMMAND, risk: "destructive" }], state: "ended" });
   assert.match(view.element.querySelector(".card.destructive")?.textContent ?? "", /destructive/);

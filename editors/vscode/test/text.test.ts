@@ -75,11 +75,20 @@ test("a carriage return begins the line anew, wherever the pieces are cut", () =
     painted("a\n\u001b[31m10%\u001b[0m", " of 9\r", "20%\r", "30%").textContent,
     "a\n30%",
   );
+  const reset = painted("\u001b[31mred\n", "\u001b[0m10%\r20%").innerHTML;
+  assert.equal(reset, '<span class="fg-ansi-red">red\n</span>20%');
   const text = "one\r\ntwo\r\r\n10%\r20%\r\nthree\r";
   for (let at = 0; at <= text.length; at += 1) {
     const cut = painted(text.slice(0, at), text.slice(at));
     assert.equal(cut.textContent, "one\ntwo\n20%\nthree", String(at));
   }
+});
+
+test("what is written over leaves nothing, however often that is", () => {
+  const view = new GrowingText("output");
+  let text = "";
+  for (let at = 0; at < 5000; at += 1) view.update((text += `\r${String(at)} of 5000 done`));
+  assert.equal(view.element.textContent, "4999 of 5000 done");
 });
 
 test("a line that comes in pieces is never cut by a piece of its own", () => {

@@ -18,7 +18,7 @@ import {
   finish,
   fold,
   hasChanged,
-  isJudged,
+  isSuggested,
   joined,
   newRun,
   type Run,
@@ -243,7 +243,7 @@ export class Conversation {
     const made = this.find(key);
     const command = made?.commands.find((one) => one.id === commandId);
     if (!made || !command || made.runs[commandId]?.state === "running") return;
-    const isKnown = isJudged(made, command);
+    const isKnown = isSuggested(made, command);
     const text = edited ?? textOf(made, command);
     const run = (made.runs[commandId] = newRun());
     if (text !== command.text) run.edited = text;

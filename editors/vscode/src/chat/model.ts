@@ -227,9 +227,14 @@ function endRuns(found: Exchange, step: StepEvent, wasRunning: boolean): void {
 /** What a line of the user's begins with that runs the rest of it. */
 const RUN_LINE = /^:run\s+/;
 
+/** Return whether a command was suggested by a reply of this session, so that its id names it. */
+export function isSuggested({ prompt }: Exchange, { id }: CommandInfo): boolean {
+  return !id.startsWith("past ") && !RUN_LINE.test(prompt);
+}
+
 /** Return whether the risk of a command is known: it was suggested, and is still what it was. */
-export function isJudged({ prompt, runs }: Exchange, { id }: CommandInfo): boolean {
-  return !id.startsWith("past ") && !RUN_LINE.test(prompt) && !runs[id]?.edited;
+export function isJudged(found: Exchange, command: CommandInfo): boolean {
+  return isSuggested(found, command) && !found.runs[command.id]?.edited;
 }
 
 /** Return what a card shows, copies and runs: what the user has made of it, if anything. */

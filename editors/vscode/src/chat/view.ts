@@ -304,12 +304,13 @@ export class ChatView implements vscode.Disposable {
     await this.reveal();
     const conversation = await this.owned(await this.conversations.open());
     const { commandId, text } = argument;
-    const made = conversation.exchanges.findLast((one) =>
-      one.commands.some((command) => command.id === commandId),
-    );
-    if (made && typeof commandId === "string") {
-      await conversation.run(made.key, commandId, null);
-      return;
+    for (const { key, commands } of conversation.exchanges.toReversed()) {
+      const named = commands.find((one) => one.id === commandId);
+      // It runs what it names, and not what was made of that in the chat.
+      if (named) {
+        await conversation.run(key, named.id, named.text);
+        return;
+      }
     }
     if (typeof text === "string") await conversation.say(`:run ${text}`);
   }

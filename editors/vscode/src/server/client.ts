@@ -13,6 +13,8 @@ import {
   RevealOutputChannelOn,
   State,
   WorkDoneProgress,
+  MessageType,
+  type ShowMessageParams,
 } from "vscode-languageclient/node";
 import { lacksModel } from "../chat/model";
 import type { MessageRequest } from "../chat/questions";
@@ -129,6 +131,7 @@ export class Server implements vscode.Disposable {
     this.client = new QuietClient("aish", "aish", () => this.spawned(program, args), options);
     this.client.onRequest("aish/approve", parts.approve);
     this.client.onRequest("window/showMessageRequest", parts.choose);
+    this.client.onNotification("window/showMessage", showMessage);
     this.client.onRequest("aish/terminal", parts.terminal);
     // Files that change on the disk (`aish/changed`) are read again by VS Code itself.
     this.client.onRequest("aish/save", saved);
@@ -277,6 +280,14 @@ export class Server implements vscode.Disposable {
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** (this.ends.length - 1)));
     return { action: CloseAction.Restart, handled: true };
   }
+}
+
+/** Show what the server tells, in which a model's words may stand: with no links. */
+function showMessage({ type, message }: ShowMessageParams): void {
+  const told = unlinked(message);
+  if (type === MessageType.Error) void vscode.window.showErrorMessage(told);
+  else if (type === MessageType.Warning) void vscode.window.showWarningMessage(told);
+  else void vscode.window.showInformationMessage(told);
 }
 
 /** Return with what a process has ended, which may be known only after its pipes have failed. */

@@ -30,7 +30,7 @@ export function ansi(): Paint {
       whole = whole.replace(/\r+\n/g, "\n");
       if (/^[^\n]*\r/.test(whole)) dropLine(to);
       // What follows a carriage return stands in the place of its line.
-      const shown = whole.replace(/[^\n]*\r/g, "").replace(NOT_COLORS, "");
+      const shown = whole.replace(/[^\n]*\r/g, colorsIn).replace(NOT_COLORS, "");
       for (const part of state.ansiToJson(shown, OPTIONS)) {
         if (!part.content) continue;
         const classes = classesOf(part);
@@ -43,12 +43,18 @@ export function ansi(): Paint {
 
 const OPTIONS = { use_classes: true, remove_empty: true };
 
+/** Return the codes for colors in a text, which also hold for what stands in its place. */
+function colorsIn(text: string): string {
+  return (text.match(/\x1b\[[0-9;]*m/g) ?? []).join("");
+}
+
 /** Remove what an element has behind its last end of a line. */
 function dropLine(from: HTMLElement): void {
   for (let last = from.lastChild; last; last = from.lastChild) {
     const text = last.textContent ?? "";
-    last.textContent = text.slice(0, text.lastIndexOf("\n") + 1);
-    if (last.textContent) return;
+    const kept = text.slice(0, text.lastIndexOf("\n") + 1);
+    if (kept !== text) last.textContent = kept; // Else what is selected in it would be so no more.
+    if (kept) return;
     last.remove();
   }
 }

@@ -46,7 +46,7 @@ export class Card {
   }
 
   private get needsEditing(): boolean {
-    return this.command.placeholders.length > 0 && !this.edited;
+    return this.command.placeholders.some((gap) => this.text.includes(gap));
   }
 
   /** What is shown is what is copied, edited and run. */

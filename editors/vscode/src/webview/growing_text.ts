@@ -68,7 +68,9 @@ export class GrowingText {
     this.length += text.length;
     this.endsLine = text.endsWith("\n");
     if (this.kind === "output") {
-      this.paint.add(this.piece as HTMLElement, text);
+      const piece = this.piece as HTMLElement;
+      this.paint.add(piece, text);
+      this.length = piece.textContent.length; // without what was written over
       return;
     }
     const last = this.piece?.lastChild;
