@@ -327,5 +327,5 @@ class Part:
 
 def overwrites_its_input(command: str) -> bool:
     """Return whether a command writes its output to a file that it reads."""
-    sources, writes, target = command.partition(" > ")
+    sources, writes, target = command.rpartition(" > ")
     return bool(writes) and target in sources.split()

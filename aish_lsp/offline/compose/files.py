@@ -39,6 +39,7 @@ _NOT: Final = (
 )
 
 
+#: How an explanation repeats a predicate, and those that it tells in the words of ``find`` instead.
 _ONLY: Final = "only those {}"
 _OF_NAMES: Final = frozenset({"name", "begins", "ends", "contains", "contains_but", "extension"})
 
@@ -52,7 +53,6 @@ def _predicate(name: str, make: Make) -> Clause:
             tests = [f"-not {tests[0]}"] if len(tests) == 1 else [rf"-not \( {' '.join(tests)} \)"]
         things.tests += tests
 
-    # What the names are is told in the words of find.
     tells = "" if name in _OF_NAMES else _ONLY
     return Clause(clauses("predicates", _NOT)[name], add, tells)
 
@@ -364,18 +364,23 @@ _OWN: Final[dict[str, Callable[..., None]]] = {
 
 #: The clauses besides the predicates that an explanation repeats.
 _TOLD: Final = (
-    *(
-        "excluded",
-        "no_hidden",
-        "deepest",
-        "least",
-        "follow",
-        "one_device",
-        "fields",
-        "null",
-        "first_few",
-    ),
-    *("last_few", "replace", "run", "gzip", "bzip2", "touch", "save", "cat"),
+    "excluded",
+    "no_hidden",
+    "deepest",
+    "least",
+    "follow",
+    "one_device",
+    "fields",
+    "null",
+    "first_few",
+    "last_few",
+    "replace",
+    "run",
+    "gzip",
+    "bzip2",
+    "touch",
+    "save",
+    "cat",
 )
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.offline.choosing import quoted
+from aish_lsp.offline.choosing import overwrites_its_input, quoted
 from aish_lsp.offline.compose.grammar import (
     Clause,
     Composed,
@@ -422,7 +422,7 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
 
 #: A file that is no text: an archive, a picture, a program.
 _NO_TEXT: Final = re.compile(
-    r"\.(?:tar|t?gz|tgz|zip|bz2|xz|zst|7z|rar|png|jpe?g|gif|webp|pdf|mp[34]|iso|bin|so|exe)'?$",
+    r"\.(?:tar|t?gz|zip|bz2|xz|zst|7z|rar|png|jpe?g|gif|webp|pdf|mp[34]|iso|bin|so|exe)'?$",
     re.IGNORECASE,
 )
 
@@ -470,8 +470,6 @@ def _shown(text: LinesRequest) -> Composed:
     commands = [_with_options(command, text) for _, command in sorted(stages, key=lambda s: s[0])]
     if len(commands) == 2 and re.match("grep (?!-o)", commands[0]) and commands[1] == "wc -l":
         commands = [commands[0].replace("grep ", "grep -c ", 1)]
-    if text.save in text.files:
-        raise Misfit("the output would overwrite its input")
     shown = _fed(commands, text.files)
     if text.header:
         if len(text.files) > 1 or text.numbered or text.count:
@@ -479,7 +477,10 @@ def _shown(text: LinesRequest) -> Composed:
         below = _fed(["tail -n +2", *commands], text.files)
         shown = f"{{ head -n 1 {text.files[0]}; {below}; }}"
     save = f" > {text.save}" if text.save else ""
-    return Composed(f"{shown}{save}", _asked(text))
+    command = f"{shown}{save}"
+    if overwrites_its_input(command):
+        raise Misfit("the output would overwrite its input")
+    return Composed(command, _asked(text))
 
 
 def _asked(text: LinesRequest) -> str:
