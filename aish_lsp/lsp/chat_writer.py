@@ -95,7 +95,10 @@ class ChatWriter:
         """
         document = self.document
         if document is None or self._to_be_loaded is not None:
-            return await asyncio.to_thread(self._file.read)
+            on_disk = await asyncio.to_thread(self._file.read)
+            # While an editor saves, the file may be empty for a moment.
+            if on_disk or document is None:
+                return on_disk
         return document.text
 
     async def show(self) -> None:
@@ -313,7 +316,7 @@ class ChatWriter:
             on_disk = await asyncio.to_thread(self._file.read)
             document = self.document
             base = on_disk
-            is_loaded = self._to_be_loaded is None
+            is_loaded = self._to_be_loaded is None or not on_disk
             if document and is_loaded and self._supersedes(document, on_disk):
                 base = document.source
             text, line_end = with_line_feeds(base), line_end_of(base)

@@ -582,6 +582,23 @@ async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Pat
     assert writer.path.read_text() == f"{OPEN}one two"
 
 
+async def test_a_file_that_is_empty_while_the_editor_saves_it_has_what_the_editor_has(
+    tmp_path: Path,
+) -> None:
+    """An editor that saves in place empties the file before it writes."""
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
+    writer = chat_in(tmp_path, editor)
+    writer.begin(f"{AISH}\n\nreply\n\n{YOU}\n\n")
+    await writer.flush()
+    mine = f"{OPEN}\n{YOU}\n\nagain?\n"
+    editor.change(mine)
+    writer.path.write_text("")
+    assert await writer.text_as_written() == mine
+    writer.begin(f"{AISH}\n\n")
+    await writer.flush()
+    assert writer.path.read_text() == f"{mine}\n{AISH}\n\n"
+
+
 async def test_a_remark_that_went_before_it_was_loaded_hides_nothing_that_is_typed(
     tmp_path: Path,
 ) -> None:
