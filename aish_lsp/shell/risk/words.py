@@ -67,8 +67,8 @@ _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
 )
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-#: Braces that become several words, and hold no others.
-_BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+#: Braces that become several words, and hold no others; thousands of commas are read but once.
+_BRACES: Final = re.compile(r"\{((?:[^{},.]|\.(?!\.))*+(?:,|\.\.)[^{}]*+)\}")
 #: Combinations of variables' values that are looked at.
 _MOST_CHOICES: Final = 128
 #: Words of braces that are looked at.

@@ -115,7 +115,7 @@ def test_a_wide_table_is_no_circle() -> None:
 @pytest.mark.parametrize("item", ["- x\n", "- item {}\n", "  - the same thing\n", "1. so\n\n"])
 @pytest.mark.parametrize("indent", ["  ", "    ", "\t"])
 def test_a_deep_list_is_no_circle_and_one_at_one_depth_is(item: str, indent: str) -> None:
-    assert stopped("".join(indent * level + item.format(level) for level in range(300))) is None
+    assert stopped("".join(indent * level + item.format(level) for level in range(100))) is None
     assert stopped(f"{indent * 12}{item}" * 300) is not None
 
 

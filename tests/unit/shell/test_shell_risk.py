@@ -388,14 +388,15 @@ def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
     assert classify(f"rm x\n{text}"[:LONGEST], "bash", confined=True).risk == "destructive"
 
 
-@pytest.mark.parametrize("part", ["{,", "[", "[!", "; a+=$x", "; a+=$x*"])
+@pytest.mark.parametrize("part", ["{,", "[", "[!", "; a+=$x", "; a+=$x*", ","])
 @pytest.mark.parametrize("command", ["echo", "find ."])
 @pytest.mark.slow
 def test_many_values_in_a_long_text_take_seconds_at_most(command: str, part: str) -> None:
+    opening = "{" if part == "," else ""
+    text = f"{SETS_SIX}{command} $u$v$w$x$y$z{opening}{part * LONGEST}"[:LONGEST]
     start = time.process_time()
-    classify(f"{SETS_SIX}{command} $u$v$w$x$y$z{part * LONGEST}"[:LONGEST], "bash", confined=True)
-    classify(f"{SETS_SIX}{command} $u$v$w$x$y$z{{{',' * LONGEST}"[:LONGEST], "bash", confined=True)
-    assert time.process_time() - start < 15
+    classify(text, "bash", confined=True)
+    assert time.process_time() - start < 4
 
 
 @pytest.mark.parametrize(
