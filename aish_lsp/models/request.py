@@ -49,10 +49,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMetadata:
-    """What must be returned with the reasoning, and only to the provider that it came from."""
+    """What must be returned with the reasoning, and only to the source that it came from."""
 
-    provider: str
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ async def test_real_thinking_and_back(http: HttpClient) -> None:
         assert kept.metadata["server"] == server_name(thinking.url)
         kinds = [part["type"] for part in kept.metadata["content"]]
         assert kinds == ["thinking", "text"]
-        reasoning = StoredReasoning(said, kept.provider, kept.metadata)
+        reasoning = StoredReasoning(said, "anthropic", kept.metadata)
         reply = RequestMessage("assistant", answer, reasoning=reasoning)
         again = ask(thinking, SYSTEM, QUESTION, reply, RequestMessage("user", "Again."))
         assert text_of(await collect(http, again)) == answer

@@ -422,7 +422,7 @@ class MessageReader(ReplyReader):
     )
 
     def __init__(self, server: str) -> None:
-        super().__init__("anthropic", server)
+        super().__init__(server)
         self._blocks: list[_Block] = []
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}

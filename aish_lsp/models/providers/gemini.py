@@ -374,7 +374,7 @@ class CandidateReader(ReplyReader):
     )
 
     def __init__(self, server: str) -> None:
-        super().__init__("gemini", server)
+        super().__init__(server)
         self._parts: list[Json] = []
         self._answered = False
         self._reported: Json = {}

@@ -125,8 +125,8 @@ class LineReader(ReplyReader):
 
     endings = meanings(length="length")
 
-    def __init__(self, provider: str) -> None:
-        super().__init__(provider)
+    def __init__(self, server: str) -> None:
+        super().__init__(server)
         self._calls: list[Json] = []
         self._reported: Json = {}
         self._thought = False

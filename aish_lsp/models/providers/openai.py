@@ -241,8 +241,8 @@ class ChatReader(ReplyReader):
         broken="error abort insufficient_system_resource network_error malformed_function_call",
     )
 
-    def __init__(self, provider: str) -> None:
-        super().__init__(provider)
+    def __init__(self, server: str) -> None:
+        super().__init__(server)
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
         # The calls of the last chunk that had any.

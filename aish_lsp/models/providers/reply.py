@@ -38,8 +38,7 @@ _SIGNS_OF_LIFE: Final = frozenset({"", "null", "[]"})
 class ReplyReader(ABC):
     """Assembles one reply while it streams: call ``feed`` with each event, then ``end``.
 
-    ``provider`` is the source that the reasoning's metadata must be returned to, and ``server`` the
-    name of the server, to which what is not understood of a call is returned; by default the same.
+    ``server`` is the name of the server, to which what is not understood of a call is returned.
 
     Attributes:
         error: the error that the server sent in the stream (a JSON value), or None.
@@ -54,11 +53,10 @@ class ReplyReader(ABC):
     #: The meaning of a finish reason that is not listed there.
     otherwise: ClassVar[str] = "stop"
 
-    def __init__(self, provider: str, server: str = "") -> None:
+    def __init__(self, server: str) -> None:
         self.error: Any = None
         self.is_over = self.is_calling = False
-        self._provider = provider
-        self._server = server or provider
+        self._server = server
         # Whether OpenAI's end marker has arrived, which many protocols have adopted.
         self._is_done = False
         # The server's finish reason, once it has given one.
@@ -141,7 +139,7 @@ class ReplyReader(ABC):
         calls = self._tool_calls()
         events: list[ModelEvent] = [*calls]
         if metadata := self._metadata(calls):
-            events.append(ReasoningMetadata(self._provider, sendable(metadata)))
+            events.append(ReasoningMetadata(sendable(metadata)))
         usage = self.usage()
         if usage is not None:
             events.append(usage)

@@ -307,8 +307,8 @@ class ResponseReader(ReplyReader):
     )
     otherwise = "broken"
 
-    def __init__(self, provider: str, limit: Any = None) -> None:
-        super().__init__(provider)
+    def __init__(self, server: str, limit: Any = None) -> None:
+        super().__init__(server)
         self._limit = limit
         # In order of arrival.
         self._items: list[Item] = []

@@ -161,8 +161,10 @@ async def received(http: HttpClient, url: str) -> tuple[Whole, StoredReasoning |
                 whole.reasoning += delta
             case ToolCall(call_id, name, arguments):
                 whole.tools.append((call_id, name, json.loads(arguments)))
-            case ReasoningMetadata(provider, metadata):
-                kept = StoredReasoning(whole.reasoning, provider, json.loads(json.dumps(metadata)))
+            case ReasoningMetadata(metadata):
+                kept = StoredReasoning(
+                    whole.reasoning, "anthropic", json.loads(json.dumps(metadata))
+                )
                 whole.thoughts = [
                     part for part in metadata["content"] if "thinking" in part["type"]
                 ]

@@ -98,7 +98,6 @@ def test_a_whole_reply() -> None:
         Text("ls"),
         ToolCall("toolu_1", "read", '{"path": "x"}'),
         ReasoningMetadata(
-            "anthropic",
             {
                 "server": "host",
                 "content": [
@@ -140,7 +139,6 @@ def test_thinking_that_is_not_shown_goes_back_too() -> None:
     assert events[:2] == [
         Text("Yes."),
         ReasoningMetadata(
-            "anthropic",
             {
                 "server": "host",
                 "content": [

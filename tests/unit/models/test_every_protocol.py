@@ -185,7 +185,7 @@ def test_what_has_a_wrong_type_is_ignored(protocol: str, rng: random.Random) -> 
 def test_a_detail_of_reasoning_that_is_no_text_is_ignored(text: Any) -> None:
     details = [{"type": "reasoning.text", "index": 0, "text": part} for part in (text, "so")]
     told = read("openai", [_chunk(reasoning_details=[detail]) for detail in details])
-    assert told[1] == ReasoningMetadata("host.example", {"reasoning_details": [details[1]]})
+    assert told[1] == ReasoningMetadata({"reasoning_details": [details[1]]})
 
 
 def _sent(protocol: str, messages: tuple[RequestMessage, ...]) -> Any:

@@ -139,9 +139,7 @@ async def received(http: HttpClient, url: str) -> Whole:
             case ToolCall(call_id, name, arguments):
                 assert call_id
                 whole.calls.append((name, json.loads(arguments)))
-            case ReasoningMetadata("gemini", {"server": where, "parts": parts}) if (
-                where == server_name(url)
-            ):
+            case ReasoningMetadata({"server": where, "parts": parts}) if where == server_name(url):
                 whole.signatures = [
                     (kind_of(part), part["thoughtSignature"])
                     for part in parts

@@ -85,7 +85,7 @@ def test_reasoning_comes_before_the_text_of_its_chunk(spelling: str) -> None:
 @pytest.mark.parametrize("spelling", ["reasoning_content", "reasoning"])
 def test_reasoning_that_led_to_a_call_is_to_go_back_as_it_was_called(spelling: str) -> None:
     events = read(delta(**{spelling: "hm"}), call(0, "a", name="ls", arguments="{}"))
-    assert events[2] == ReasoningMetadata("host.example", {"reasoning_field": spelling})
+    assert events[2] == ReasoningMetadata({"reasoning_field": spelling})
 
 
 def test_reasoning_in_several_spellings_is_read_once() -> None:
@@ -93,7 +93,7 @@ def test_reasoning_in_several_spellings_is_read_once() -> None:
     both = delta(reasoning="hm", reasoning_content="hm", reasoning_details=details)
     assert read(both) == [
         Reasoning("hm"),
-        ReasoningMetadata("host.example", {"reasoning_details": details}),
+        ReasoningMetadata({"reasoning_details": details}),
         Finish("stop"),
     ]
 
@@ -109,7 +109,6 @@ def test_reasoning_details_are_joined_and_kept() -> None:
     )
     assert events[:3] == [Reasoning("a"), Reasoning("b"), Reasoning("c")]
     assert events[3] == ReasoningMetadata(
-        "host.example",
         {
             "reasoning_details": [
                 {"type": "reasoning.text", "text": "ab", "index": 0, "signature": "s"},
@@ -473,7 +472,7 @@ def test_signed_blocks_of_thinking_are_joined_and_kept() -> None:
 
     events = read(block(thinking="h"), block(thinking="m", signature="X"), delta(content="Yes"))
     kept = {"type": "thinking", "thinking": "hm", "signature": "X"}
-    assert ReasoningMetadata("host.example", {"thinking_blocks": [kept]}) in events
+    assert ReasoningMetadata({"thinking_blocks": [kept]}) in events
     assert events[:2] == [Reasoning("h"), Reasoning("h")]
 
 

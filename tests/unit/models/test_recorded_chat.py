@@ -19,7 +19,6 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.address import server_name
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.providers.openai import OpenAIModel
 from aish_lsp.models.request import (
@@ -150,8 +149,7 @@ async def received(http: HttpClient, url: str) -> Whole:
                         whole.reasoning += delta
                 case ToolCall(call_id, name, arguments):
                     whole.tools.append((call_id, name, arguments))
-                case ReasoningMetadata(provider, metadata):
-                    assert provider == server_name(url)
+                case ReasoningMetadata(metadata):
                     details = metadata.get("reasoning_details", [])
                     whole.encrypted = [item["data"] for item in details if item.get("data")]
                 case Usage(prompt, completion, reasoning, cached, _, cost):

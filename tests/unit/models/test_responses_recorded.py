@@ -165,8 +165,7 @@ def whole(came: list[ModelEvent]) -> Whole:
                 result.reasoning += delta
             case ToolCall(call_id, name, arguments):
                 result.tools.append((call_id, name, arguments))
-            case ReasoningMetadata(provider, metadata):
-                assert provider.startswith(f"{HERE}:")
+            case ReasoningMetadata(metadata):
                 items = json.loads(json.dumps(metadata))["output"]
                 result.encrypted = [
                     item["encrypted_content"] for item in items if item["type"] == "reasoning"
