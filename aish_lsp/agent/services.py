@@ -19,7 +19,7 @@ from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import data_dir
 from aish_lsp.foundation.jsonl import SharedFile
 from aish_lsp.foundation.locks import locked
-from aish_lsp.foundation.ports import NoBuffers, NoLookUp, nobody, not_open
+from aish_lsp.foundation.ports import Buffers, LookUp, nobody, not_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.models.providers import protocol
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import (
         AskUser,
-        Buffers,
         Choose,
         EditOpen,
-        LookUp,
         OpenText,
         ReadTerminal,
         Settled,
@@ -81,8 +79,8 @@ class Services:
     choose: Choose = nobody
     _: dataclasses.KW_ONLY
     edit_open: EditOpen = not_open
-    buffers: Buffers = field(default_factory=NoBuffers)
-    look_up: LookUp = field(default_factory=NoLookUp)
+    buffers: Buffers = field(default_factory=Buffers)
+    look_up: LookUp = field(default_factory=LookUp)
     read_terminal: ReadTerminal = nobody
     tools_of: Callable[[Any], Toolbox] = _no_tools
     run_in_terminal: RunInTerminal = nobody

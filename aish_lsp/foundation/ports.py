@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from aish_lsp.foundation.dataclass import dataclass
 
@@ -128,43 +128,23 @@ class EditOutcome:
 EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[EditOutcome]]
 
 
-class Buffers(Protocol):
-    """The editor's texts, compared with the files on the disk."""
+class Buffers:
+    """The editor's texts, compared with the files on the disk; this one has none of its own."""
 
     async def unsaved(self) -> list[Path]:
         """Return the open files that an edit of ours changed, and that are not saved."""
-        ...
-
-    async def save(self, paths: Sequence[Path]) -> list[Path]:
-        """Have the editor save files; return those that it did save."""
-        ...
-
-    def can_save(self) -> bool:
-        """Return whether the editor saves a file when it is asked to."""
-        ...
-
-    def files_changed(self) -> None:
-        """Tell the editor which of its open files have changed on the disk."""
-        ...
-
-
-class NoBuffers:
-    """An editor without texts of its own."""
-
-    async def unsaved(self) -> list[Path]:
-        """Return an empty list."""
         return []
 
     async def save(self, _paths: Sequence[Path]) -> list[Path]:
-        """Return an empty list."""
+        """Have the editor save files; return those that it did save."""
         return []
 
     def can_save(self) -> bool:
-        """Return False."""
+        """Return whether the editor saves a file when it is asked to."""
         return False
 
     def files_changed(self) -> None:
-        """Do nothing."""
+        """Tell the editor which of its open files have changed on the disk."""
 
 
 async def not_open(*_edit: object) -> EditOutcome:
@@ -199,27 +179,15 @@ class CodeLocation:
     text: str
 
 
-class LookUp(Protocol):
-    """Asks the editor about the code."""
+class LookUp:
+    """Asks the editor about the code; this one answers nothing."""
 
     def is_offered(self) -> bool:
         """Return whether the editor supports such questions."""
-        ...
-
-    async def __call__(self, lookup: Lookup, /) -> list[CodeLocation] | None:
-        """Return what it found; None if it cannot answer."""
-        ...
-
-
-class NoLookUp:
-    """An editor that does not answer questions about the code."""
-
-    def is_offered(self) -> bool:
-        """Return False: it does not support questions."""
         return False
 
     async def __call__(self, _lookup: Lookup, /) -> list[CodeLocation] | None:
-        """Return None: it cannot answer."""
+        """Return what it found; None if it cannot answer."""
         return None
 
 

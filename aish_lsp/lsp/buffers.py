@@ -18,7 +18,7 @@ from lsprotocol import types
 from aish_lsp.chat.insertion import Edit
 from aish_lsp.foundation.files import stamp_of
 from aish_lsp.foundation.opening import read_regular
-from aish_lsp.foundation.ports import EditOutcome
+from aish_lsp.foundation.ports import Buffers, EditOutcome
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
 from aish_lsp.foundation.uris import path_of
 from aish_lsp.lsp.base_server import declares
@@ -39,7 +39,7 @@ _LARGEST: Final = 16 << 20
 _BOM: Final = "\ufeff"
 
 
-class EditorBuffers:
+class EditorBuffers(Buffers):
     """Implements ``ports.Buffers`` and ``ports.EditOpen`` over the client."""
 
     def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:

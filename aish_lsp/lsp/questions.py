@@ -31,6 +31,7 @@ from aish_lsp.foundation.ports import (
     Choice,
     CodeLocation,
     Diff,
+    LookUp,
     Lookup,
     Question,
     TerminalShown,
@@ -282,7 +283,7 @@ def _write_asked(path: Path, text: str) -> None:
 _LOOKUP_PATIENCE: Final = 20.0
 
 
-class ClientLookUp:
+class ClientLookUp(LookUp):
     """Implements ``ports.LookUp`` over the client."""
 
     def __init__(self, server: BaseServer, documents: OpenDocuments) -> None:

@@ -19,7 +19,7 @@ from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import Denied
-from aish_lsp.foundation.ports import NoBuffers, Question, UserAnswer
+from aish_lsp.foundation.ports import Buffers, Question, UserAnswer
 from aish_lsp.models.request import ToolCall
 from aish_lsp.shell.blocks import FoundCommand, Source
 from aish_lsp.tools import Around, ToolResult
@@ -74,7 +74,7 @@ class Place:
         return await call_tool(self.workspace.shown.tools, call, around)
 
 
-class Saving(NoBuffers):
+class Saving(Buffers):
     """An editor with unsaved changes of ours in one file, which it saves when asked to."""
 
     def __init__(self, path: Path, text: str) -> None:

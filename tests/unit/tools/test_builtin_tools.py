@@ -26,6 +26,7 @@ from aish_lsp.foundation.ports import (
     Choice,
     CodeLocation,
     EditOutcome,
+    LookUp,
     Lookup,
     Question,
     UserAnswer,
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.slow
 PRESET = Preset(name="m", endpoint="http://127.0.0.1:9", model="tested")
 
 
-class Editor:
+class Editor(LookUp):
     """Knows of the code what it is told to know, and keeps what it was asked."""
 
     def __init__(self) -> None:
