@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from acp import Client
 
     from aish_lsp.agent import Workspace
-    from aish_lsp.agent.execution import ApprovalState
+    from aish_lsp.agent.planning import ApprovalState
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Job
     from aish_lsp.operations.operation import Operation

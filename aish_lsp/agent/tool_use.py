@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Notice, Tool
-from aish_lsp.agent.execution import RunRequest, run_and_tell
+from aish_lsp.agent.execution import run_and_tell
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.foundation.errors import Denied

@@ -39,7 +39,7 @@ from aish_lsp.operations.operation import Answer, Subject
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
-    from aish_lsp.agent.execution import ApprovalState
+    from aish_lsp.agent.planning import ApprovalState
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.job import Job
     from aish_lsp.foundation.ports import Question, Remember, UserAnswer

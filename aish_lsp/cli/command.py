@@ -28,7 +28,7 @@ from aish_lsp.operations.dispatch import dispatch
 from aish_lsp.operations.operation import Answer, Caller, Face, Operation, SessionTarget
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.execution import ApprovalState
+    from aish_lsp.agent.planning import ApprovalState
     from aish_lsp.foundation.job import Job
     from aish_lsp.foundation.ports import AskUser
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.agent import Workspace
-    from aish_lsp.agent.execution import ApprovalState
+    from aish_lsp.agent.planning import ApprovalState
     from aish_lsp.agent.session import Session
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError

@@ -10,11 +10,12 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import CommandInfo
-from aish_lsp.agent.execution import RunReport, RunRequest
+from aish_lsp.agent.execution import RunReport
 from aish_lsp.agent.execution import approve as begin_approved
 from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.norris import Pursuit
 from aish_lsp.agent.norris.run import NorrisResult, pursue, unfinished
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.foundation.dataclass import dataclass
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job

@@ -11,7 +11,8 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.execution import RunRequest, run_and_tell
+from aish_lsp.agent.execution import run_and_tell
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import clipped, count_of, escaped, one_line
 

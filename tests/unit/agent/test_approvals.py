@@ -13,8 +13,9 @@ import pytest
 from machine import needs, without_landlock, without_namespaces
 
 from aish_lsp.agent import Workspace
-from aish_lsp.agent.execution import RunReport, RunRequest, run
+from aish_lsp.agent.execution import RunReport, run
 from aish_lsp.agent.norris import Pursuit
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.config.loading import Configuration

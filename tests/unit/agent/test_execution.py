@@ -14,7 +14,8 @@ from machine import needs, without_landlock, without_programs
 
 from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import End, Notice, Output
-from aish_lsp.agent.execution import RunReport, RunRequest, approve, run
+from aish_lsp.agent.execution import RunReport, approve, run
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.agent.services import Services
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import InvalidArgument, NotFound

@@ -15,7 +15,8 @@ import pytest
 from typed_chat import typed
 
 from aish_lsp.agent import Workspace
-from aish_lsp.agent.execution import RunRequest, run
+from aish_lsp.agent.execution import run
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_builtin_tools import Place, place
 
-from aish_lsp.agent.execution import RunRequest, run
+from aish_lsp.agent.execution import run
 from aish_lsp.agent.norris import Pursuit, goal_said
+from aish_lsp.agent.planning import RunRequest
 from aish_lsp.context.messages import Message
 from aish_lsp.undo.git import NoUndo
 
