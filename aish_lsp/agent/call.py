@@ -110,9 +110,11 @@ class Fitting(ABC):
 
     Attributes:
         counter: counts for the model that the request goes to; set by ``fit``.
+        tokens: the size of the request that was made; set by ``fit`` and ``fit_less``.
     """
 
     counter: Counter
+    tokens: int
 
     def __init__(self, session: Session, category: Category, emit: Emit) -> None:
         self.session = session
@@ -145,11 +147,6 @@ class Fitting(ABC):
             AishError: ``error`` itself, if nothing is left to leave out.
             CostCap: as for ``fit``.
         """
-
-    @property
-    @abstractmethod
-    def tokens(self) -> int:
-        """The size of the request that was made."""
 
     @abstractmethod
     def size(self, received: Received) -> int:

@@ -59,11 +59,6 @@ class ConversationFitting(Fitting):
         self._fitted: Prepared
 
     @property
-    def tokens(self) -> int:
-        """The size of the request."""
-        return self._fitted.measure.total
-
-    @property
     def budget(self) -> int:
         """The tokens that the request had to fit into."""
         return self._limit.budget
@@ -108,6 +103,7 @@ class ConversationFitting(Fitting):
         await self.fact("info", message)
 
     def _request(self) -> ModelRequest:
+        self.tokens = self._fitted.measure.total
         return ModelRequest(self._preset, self._fitted.messages(), self._fitted.draft.tools)
 
     async def fit_less(self, error: AishError) -> ModelRequest:

@@ -119,12 +119,6 @@ class SideFitting(Fitting):
     def __init__(self, session: Session, category: Category, compose: Compose) -> None:
         super().__init__(session, category, _nobody)
         self._compose = compose
-        self._tokens = 0
-
-    @property
-    def tokens(self) -> int:
-        """The size of the request."""
-        return self._tokens
 
     async def fit(self, preset: Preset) -> ModelRequest:
         """Return the request, as ``Fitting.fit``."""
@@ -135,8 +129,8 @@ class SideFitting(Fitting):
         """Return a shorter request, as ``Fitting.fit_less``."""
         overflow = overflow_of(error)
         # The estimate was too low: raise it to what the server says, or else by half.
-        actual = (overflow and overflow.prompt_tokens) or self._tokens * 3 // 2
-        ratio = self.counter.ratio * max(1.1, actual / max(1, self._tokens))
+        actual = (overflow and overflow.prompt_tokens) or self.tokens * 3 // 2
+        ratio = self.counter.ratio * max(1.1, actual / max(1, self.tokens))
         accounting, config = self.session.accounting, self.session.workspace.config
         return await self._fit(accounting.counter(self.counter.preset, config, ratio))
 
@@ -145,14 +139,14 @@ class SideFitting(Fitting):
         if composed is None:
             raise OverBudget("Not even a short request fits.")
         self.counter = counter
-        messages, self._tokens = composed
+        messages, self.tokens = composed
         accounting, config = self.session.accounting, self.session.workspace.config
-        accounting.check_cap(counter.preset, config, self._tokens)
+        accounting.check_cap(counter.preset, config, self.tokens)
         return ModelRequest(counter.preset, messages)
 
     def size(self, _received: Received) -> int:
         """Return the tokens of the request."""
-        return self._tokens
+        return self.tokens
 
 
 def unchanged(messages: tuple[RequestMessage, ...]) -> Compose:

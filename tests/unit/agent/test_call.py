@@ -71,14 +71,11 @@ class Fixed(Fitting):
         super().__init__(cast("Session", session), "main", emit)
 
     async def fit(self, preset: Preset) -> ModelRequest:
+        self.tokens = 0
         return ModelRequest(preset, ())
 
     async def fit_less(self, error: AishError) -> ModelRequest:
         raise error
-
-    @property
-    def tokens(self) -> int:
-        return 0
 
     def size(self, _: Received) -> int:
         return 0
