@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
-from aish_lsp.foundation.files import open_append, private_dir, store_errors
+from aish_lsp.foundation.files import open_append, store_errors
 from aish_lsp.foundation.text import shown_path
 
 #: Seconds to wait for a lock that another process holds.
@@ -29,7 +29,6 @@ def lock_free(path: Path) -> int | None:
     Raises:
         StoreUnavailable: it cannot be created, or the file system has no locks.
     """
-    private_dir(path.parent)
     fd = open_append(path)
     try:
         with store_errors(path, "lock"):

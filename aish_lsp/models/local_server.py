@@ -32,7 +32,6 @@ from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavai
 from aish_lsp.foundation.files import (
     data_dir,
     open_append,
-    private_dir,
     store_errors,
     write_atomic,
 )
@@ -140,7 +139,6 @@ def _use(server: _Server) -> None:
     if server in _used:
         return
     path = server.file("users")
-    private_dir(path.parent)
     fd = open_append(path)
     with store_errors(path, "lock"):
         fcntl.flock(fd, fcntl.LOCK_SH)
