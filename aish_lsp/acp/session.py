@@ -377,7 +377,7 @@ class AcpSession(Face):
         """Return what can be chosen in the session, which the client is shown now."""
         configured = [*self.workspace.config.models, OFFLINE.name]
         self._shown_options = options_of(
-            self.mode, self.session.active_model, self.models or configured
+            self.mode, self.session.preset.name, self.models or configured
         )
         return self._shown_options
 

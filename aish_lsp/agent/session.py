@@ -229,11 +229,6 @@ class Session:
         return self.recorder.session_id
 
     @property
-    def active_model(self) -> str:
-        """The name of the model that answers next, as far as is known."""
-        return self.preset.name
-
-    @property
     def preset(self) -> Preset:
         """The model that answers next, as far as is known."""
         return self.models.active
@@ -279,7 +274,7 @@ class Session:
         total = self.meter.usage.total()
         servers = self.workspace.tool_servers.all() if self.workspace.tool_servers else ()
         return Status(
-            model=self.active_model,
+            model=self.preset.name,
             busy=len(self.jobs) > 0,
             context=ContextShare(upcoming.size.total, upcoming.limit.budget),
             cost=total.cost or None,

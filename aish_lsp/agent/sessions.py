@@ -263,7 +263,7 @@ class OpenSessions:
         try:
             await session.answer_with(name)
         except AishError as error:
-            notice = f"{error.message} {session.active_model} answers in this session now."
+            notice = f"{error.message} {session.preset.name} answers in this session now."
             return replace(resumed, notices=(*resumed.notices, notice))
         return resumed
 

@@ -233,7 +233,7 @@ class TerminalChat(Face):
 
     @property
     def _doing(self) -> str:
-        model = escaped(self._workspace.shown.active_model)
+        model = escaped(self._workspace.shown.preset.name)
         waiting = f"waiting for {model} ... " if self._is_waiting else ""
         return f"{waiting}Ctrl-C stops; what you type waits for its turn" if self._work else ""
 
@@ -400,7 +400,7 @@ class TerminalChat(Face):
 
 def _greeting(workspace: Workspace, renderer: Renderer) -> str:
     """Return the two lines that a chat begins with."""
-    model = renderer.styled(escaped(workspace.shown.active_model), "bold")
+    model = renderer.styled(escaped(workspace.shown.preset.name), "bold")
     folder = renderer.styled(terminal.from_home(workspace.folder), "bold")
     keys = "Alt-Enter begins a new line, :help lists commands, exit ends the chat."
     return f"{model} answers, in {folder}\n{renderer.styled(keys, 'dim')}\n"

@@ -40,7 +40,7 @@ async def run(arguments: argparse.Namespace) -> int:
             terminal.tell(problem)
         rows = await workspace.services.catalog.list(workspace.config)
         models = await asyncio.gather(*(_with_server(workspace, row) for row in rows))
-        active = workspace.shown.active_model
+        active = workspace.shown.preset.name
     lines = (f"{'*' if row['name'] == active else ' '} {_model_line(row)}" for row in models)
     value = {"active": active, "models": models}
     return write_result(arguments, value, "\n".join(lines), listed=True)

@@ -124,7 +124,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[ModelCandidate]) -> str
     preset = replace(chosen.preset, name=name)
     default = needs_default(workspace.config, name)
     if configured:
-        now = workspace.shown.active_model
+        now = workspace.shown.preset.name
         default = await _yes(f"Should it answer by default, in place of {escaped(now)}?")
     if not is_loopback(preset.endpoint):
         _say(

@@ -65,7 +65,7 @@ class Models:
 async def models_of(session: Session) -> Models:
     """Return the models that there are for a session."""
     workspace = session.workspace
-    return Models(session.active_model, await workspace.services.catalog.list(workspace.config))
+    return Models(session.preset.name, await workspace.services.catalog.list(workspace.config))
 
 
 @operation(

@@ -311,7 +311,7 @@ def _page(session: Session, found: ToolList) -> str:
     ]
     if not parts:
         return "There are no tools: no folder is open."
-    name = session.active_model
+    name = session.preset.name
     if not found.offered:
         parts.append(
             f"{name} is offered no tools: it takes none, its window is too small for them, or all"

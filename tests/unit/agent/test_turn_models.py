@@ -119,7 +119,7 @@ async def test_the_class_chooses_the_model(
     assert place.start.route.class_ == class_
     assert place.start.route.why.startswith(why)
     # Who answers when nothing is known of the question stays the same.
-    assert place.workspace.shown.active_model == "plain"
+    assert place.workspace.shown.preset.name == "plain"
 
 
 async def test_each_has_its_own_window_and_budget(place: Place) -> None:

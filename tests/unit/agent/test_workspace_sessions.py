@@ -113,7 +113,7 @@ async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> No
     assert [(message.role, message.n) for message in messages] == [("user", 1), ("assistant", 2)]
     assert messages[1].content == asked.text
     assert [one.info for one in second.shown.last_turn_suggestions] == [command]
-    assert second.shown.active_model == "mine"
+    assert second.shown.preset.name == "mine"
     assert second.shown.meter.usage.total().calls == 1
     report = await run(second.shown, RunRequest(command_id=command.id, approval="given")).result()
     assert report.output == "tests ran\n"
@@ -686,7 +686,7 @@ async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place
     assert session is workspace.shown
     assert (session.id, len(session.conversation.messages)) == (log.id, 2)
     # Whoever it was switched to answers, from the first question on.
-    assert session.active_model == "mine"
+    assert session.preset.name == "mine"
     resumed = await beginning
     assert resumed is not None
     assert (resumed.session, resumed.messages) == (session, 2)
