@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from editor_parts import Place
 from fault_server import Peer, Request, chunk_of, served
-from vscode_parts import Chat, Workbench, missing, opened, package
+from vscode_parts import Chat, Workbench, missing, opened, package, servers
 
 pytestmark = [
     pytest.mark.editor,
@@ -65,22 +65,6 @@ def use(place: Place, url: str) -> None:
     place.config.write_text(
         f'[models.local]\nendpoint = "{url}"\nmodel = "m"\ncontext_window = 65536\n'
     )
-
-
-def servers(place: Place) -> list[int]:
-    """Return the processes of the server that runs for a place."""
-    names = "aish_lsp|bin/aish-lsp|tee -a"
-    found = subprocess.run(["pgrep", "-f", names], capture_output=True, text=True, check=False)
-    mine = []
-    for pid in map(int, found.stdout.split()):
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-            program = Path(f"/proc/{pid}/exe").readlink().name
-        except OSError:
-            continue
-        if place.environment["AISH_DATA_DIR"].encode() in environment and program != "node":
-            mine.append(pid)
-    return mine
 
 
 def kill(place: Place) -> None:
@@ -238,6 +222,49 @@ def again(bench: Workbench, chat: Chat, text: str) -> None:
     chat.ask(text)
     assert "other half" in chat.last, chat.last
     assert bench.page.locator(".notification-toast").count() == 0
+
+
+def test_what_the_server_tells_is_no_link(place: Place, tmp_path: Path, vsix: Path) -> None:
+    name = "[x](command:workbench.action.files.newUntitledFile)"
+    (place.folder / name).write_text("x\n")
+    subprocess.run(["git", "init", "-q", place.folder], check=True)
+    with opened(place, tmp_path / "profile", vsix) as bench:
+        chat = bench.chat()
+        chat.ask(f":run rm '{name}'", waits=False)
+        chat.frame.locator(".question").get_by_role("button", name="Run").click()
+        chat.ended()
+        assert not (place.folder / name).exists()
+        bench.command("aish: Undo")
+        toast = bench.page.locator(".notification-toast", has_text="[x] (command:")
+        toast.wait_for()
+        assert toast.locator(".notification-list-item-message a").count() == 0
+
+
+def test_a_session_that_is_opened_twice_at_once_has_one_tab(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    with opened(place, tmp_path / "profile", vsix) as bench:
+        chat = bench.chat()
+        chat.ask("how do I list files?")
+        (log,) = (tmp_path / "data").glob("workspaces/*/sessions/*.jsonl")
+        tabs = chat.frame.get_by_role("tab")
+        bench.command("aish: New Chat")
+        tabs.filter(has_text="how do I list").hover()
+        tabs.filter(has_text="how do I list").locator(".tab-close").click()
+        tabs.first.wait_for(state="hidden")
+        # Both are sent before the first one is answered.
+        chat.box.evaluate(
+            """(box, line) => {
+              for (let times = 0; times < 2; times++) {
+                box.value = line;
+                box.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+              }
+            }""",
+            f":resume {log.stem}",
+        )
+        tabs.filter(has_text="how do I list").first.wait_for()
+        bench.page.wait_for_timeout(2000)
+        assert tabs.filter(has_text="how do I list").count() == 1
 
 
 def test_a_server_that_ends_again_and_again_is_left_alone_and_told_of(

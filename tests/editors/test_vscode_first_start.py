@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 import tiny_model
 from editor_parts import Place
-from vscode_parts import missing, opened, package
+from vscode_parts import missing, opened, package, servers
 
 pytestmark = [
     pytest.mark.editor,
@@ -67,6 +68,34 @@ def test_a_server_is_installed_and_answers_and_is_there_the_next_time(
         bench.until("another one", lambda: (storage / "server.json").read_text() != made)
         chat.ask(":help")
         assert ":undo" in chat.last
+
+
+def test_a_restart_while_a_server_is_installed_leaves_one_server(
+    tmp_path: Path, vsix: Path
+) -> None:
+    place = Place.make(tmp_path, "work 1")
+    (place.programs / "aish-lsp").unlink()
+    begun, go, python = tmp_path / "begun", tmp_path / "go", tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\necho begun >>"{begun}"\n'
+        f'while [ ! -e "{go}" ]; do sleep 0.1; done\nexec "{sys.executable}" "$@"\n'
+    )
+    python.chmod(0o755)
+    set_here = {"aish.server.python": str(python)}
+    with opened(place, tmp_path / "profile", vsix, set_here, installs=True) as bench:
+        chat = bench.chat()
+        bench.until("the installation", begun.exists)
+        bench.command("aish: Restart the Server")
+        bench.until("another one", lambda: len(begun.read_text().split()) > 1)
+        go.touch()
+        storage = tmp_path / "profile/data/User/globalStorage/aish-lsp.aish"
+        bench.until("a server", (storage / "server.json").exists)
+        chat.ask("how do I list files?")
+        assert "ls" in chat.last
+        # A second one would have begun by now.
+        bench.page.wait_for_timeout(5000)
+        assert len(servers(place)) == 1
+        assert bench.page.locator(".notification-toast").count() == 0
 
 
 def test_without_a_network_that_is_said_and_can_be_tried_again(tmp_path: Path, vsix: Path) -> None:

@@ -309,6 +309,22 @@ class Chat:
         return str(self.exchanges.last.inner_text())
 
 
+def servers(place: Place) -> list[int]:
+    """Return the processes of the server that runs for a place."""
+    names = "aish_lsp|bin/aish-lsp|tee -a"
+    found = subprocess.run(["pgrep", "-f", names], capture_output=True, text=True, check=False)
+    mine = []
+    for pid in map(int, found.stdout.split()):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            program = Path(f"/proc/{pid}/exe").readlink().name
+        except OSError:
+            continue
+        if place.environment["AISH_DATA_DIR"].encode() in environment and program != "node":
+            mine.append(pid)
+    return mine
+
+
 @contextmanager
 def opened(
     place: Place,

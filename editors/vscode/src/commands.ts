@@ -4,6 +4,7 @@ import { mentionOf, mentionOfEditor } from "./chat/mentions";
 import type { ChatView } from "./chat/view";
 import { connectModel, type ConnectParts, editModels, forgetKeys } from "./connect";
 import { register } from "./server/client";
+import { unlinked, visible } from "./text";
 import type { ChatList } from "./views/chats";
 import type { ContextPage } from "./views/context";
 
@@ -119,8 +120,8 @@ async function pickModel(parts: Parts): Promise<void> {
   const { active, models } = await running.execute("aish.model.list", chat.conversations.place);
   const add = { label: "$(plug) Connect a model…", name: "" };
   const items = models.map(({ name, model, endpoint, source }) => ({
-    label: name === active ? `$(check) ${name}` : name,
-    description: model === name ? "" : model,
+    label: `${name === active ? "$(check) " : ""}${unlinked(visible(name))}`,
+    description: model === name ? "" : unlinked(visible(model)),
     detail: [endpoint, source].filter(Boolean).join(" · "),
     name,
   }));

@@ -115,10 +115,13 @@ function row(one: ConnectableModel, icon: string, detail: string): Row {
   const where = one.sendsTo ? `your questions would be sent to ${one.sendsTo}` : "";
   const known = one.configured ? `configured as ${one.configured}` : "";
   return {
-    label: `$(${icon}) ${visible(one.label)}${more}`,
+    label: `$(${icon}) ${unlinked(visible(one.label))}${more}`,
     // Providers take a line each: there are many of them.
     description: icon === "key" ? `${one.detail} · ${where}` : "",
-    detail: icon === "key" ? "" : [detail, where, known].filter(Boolean).map(visible).join(" · "),
+    detail:
+      icon === "key"
+        ? ""
+        : unlinked([detail, where, known].filter(Boolean).map(visible).join(" · ")),
     way: one,
   };
 }
@@ -161,8 +164,9 @@ async function connect(parts: ConnectParts, wanted: Wanted, key?: WantedKey): Pr
   let result: Connected | undefined;
   try {
     if (key) {
-      if (!(await takeKey(parts, key))) return;
-      variable = key.variable;
+      variable = await takeKey(parts, key);
+      if (!variable) return;
+      await parts.restart();
     }
     for (;;) {
       result = await attempt(parts, wanted);
@@ -173,8 +177,10 @@ async function connect(parts: ConnectParts, wanted: Wanted, key?: WantedKey): Pr
       } else if (result.keyVariable) {
         const { keyVariable, problem } = result;
         const asked = key ?? { name: wanted.choice, page: "", sendsTo: "", variable: "" };
-        if (!(await takeKey(parts, { ...asked, variable: keyVariable }, problem))) return;
-        variable = wanted.apiKeyEnv = keyVariable;
+        const kept = await takeKey(parts, { ...asked, variable: keyVariable }, problem);
+        if (!kept) return;
+        variable = wanted.apiKeyEnv = kept;
+        await parts.restart();
       } else break;
     }
   } finally {
@@ -202,8 +208,8 @@ async function attempt({ server, place }: ConnectParts, wanted: Wanted): Promise
   });
 }
 
-/** Have the user paste a key, keep it, and start the server with it. */
-async function takeKey(parts: ConnectParts, key: WantedKey, problem = ""): Promise<boolean> {
+/** Have the user paste a key and keep it; return its variable, empty for no key. */
+async function takeKey(parts: ConnectParts, key: WantedKey, problem = ""): Promise<string> {
   const { variable, name, page, sendsTo } = key;
   const text = await pasted({
     prompt: [
@@ -214,14 +220,13 @@ async function takeKey(parts: ConnectParts, key: WantedKey, problem = ""): Promi
       .join(" "),
     page,
   });
-  if (text === undefined) return false;
+  if (text === undefined) return "";
   if (!(await parts.keys.keep(variable, keyIn(text)))) {
     void vscode.window.showWarningMessage(
       "aish: VS Code's secret storage is locked or missing: the key is used until you close this window.",
     );
   }
-  await parts.restart();
-  return true;
+  return variable;
 }
 
 /** Return what the user pastes into a box that does not show it; a button opens a page with keys. */
@@ -257,12 +262,12 @@ async function pasted({
 }
 
 async function chooseModel(models: readonly string[]): Promise<string | undefined> {
-  const other = { label: "$(edit) Another name…" };
-  const items = [...models.map((label) => ({ label })), other];
+  const other = { label: "$(edit) Another name…", name: "" };
+  const known = models.map((name) => ({ label: unlinked(visible(name)), name }));
   const placeHolder = "Which of its models should answer?";
   const options = { title: TITLE, placeHolder, ignoreFocusOut: true };
-  const answer = await vscode.window.showQuickPick(items, options);
-  if (answer !== other) return answer?.label;
+  const answer = await vscode.window.showQuickPick([...known, other], options);
+  if (answer !== other) return answer?.name;
   const prompt = "The model's name, as its server knows it";
   return (await vscode.window.showInputBox({ title: TITLE, prompt, ignoreFocusOut: true }))?.trim();
 }
@@ -304,7 +309,7 @@ async function tellEnd(parts: ConnectParts, { name, reply, problem }: Connected)
 async function getEngine(parts: ConnectParts, lacking: Connectable): Promise<void> {
   const { smallCommand, smallProblem } = lacking;
   if (!smallCommand) {
-    void vscode.window.showWarningMessage(`aish: ${smallProblem}`);
+    void vscode.window.showWarningMessage(unlinked(`aish: ${smallProblem}`));
     return;
   }
   const [copy, site] = ["Copy the Command", "Open Ollama's Website"];
@@ -363,10 +368,10 @@ export async function forgetKeys({ keys, restart }: ConnectParts): Promise<void>
   const chosenNames = await vscode.window.showQuickPick(names, { canPickMany: true, placeHolder });
   if (!chosenNames?.length) return;
   const left = await keys.forget(chosenNames);
-  await restart();
   if (left.length) {
     void vscode.window.showWarningMessage(
-      `aish: VS Code's secret storage is locked or missing, and may still have the keys of ${left.join(", ")}. Forget them again once it is unlocked.`,
+      `aish: VS Code's secret storage is locked or missing, and may still have the keys in ${left.join(", ")}. Forget them again once it is unlocked.`,
     );
   }
+  await restart();
 }

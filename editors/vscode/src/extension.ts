@@ -50,6 +50,8 @@ class Extension implements vscode.Disposable {
   private readonly page: ContextPage;
   private readonly disposables: vscode.Disposable[];
   private running: Promise<Server> | undefined;
+  /** Ends the start that goes on, which may be installing the server. */
+  private starting = new AbortController();
   /** What runs, or is being started. */
   private current: Server | undefined;
   /** What it was started with. */
@@ -142,31 +144,33 @@ class Extension implements vscode.Disposable {
 
   private async started(usePath = true): Promise<Server> {
     this.bar.say("$(sync~spin) aish", "aish: the server starts");
+    const starting = (this.starting = new AbortController());
     let server: Server | undefined;
     try {
-      const command = (this.command = await this.installing(usePath, locate));
+      const command = await this.installing(usePath, locate, starting);
+      starting.signal.throwIfAborted();
+      this.command = command;
       this.log.info(`starting ${command.join(" ")}`);
       server = this.current = this.made(command);
       const late = setTimeout(() => this.tellLate(), LATE);
       await server.start().finally(() => clearTimeout(late));
       await this.offerInTerminals(command);
+      starting.signal.throwIfAborted();
+      if (isOlder(server.version, OLDEST)) {
+        const { version } = server;
+        await server.dispose();
+        starting.signal.throwIfAborted();
+        if (usePath && !this.setCommand.length) return await this.started(false);
+        throw new CannotInstall(
+          `aish-lsp ${version} is too old for this extension.`,
+          "pipx upgrade aish-lsp",
+        );
+      }
     } catch (error) {
-      // Who has stopped it knows.
-      if (server && this.current !== server) throw error;
       await server?.dispose();
-      this.failed(error);
+      // Who has stopped it knows.
+      if (this.starting === starting) this.failed(error);
       throw new NotStarted(messageOf(error));
-    }
-    if (isOlder(server.version, OLDEST)) {
-      const version = server.version;
-      await server.dispose();
-      if (usePath && !this.setCommand.length) return await this.started(false);
-      const error = new CannotInstall(
-        `aish-lsp ${version} is too old for this extension.`,
-        "pipx upgrade aish-lsp",
-      );
-      this.failed(error);
-      throw new NotStarted(error.message);
     }
     void this.logServer(server);
     this.chat.tell("");
@@ -204,6 +208,7 @@ class Extension implements vscode.Disposable {
   private async installing<Result>(
     usePath: boolean,
     work: (wanted: Wanted) => Promise<Result>,
+    stopping = new AbortController(),
   ): Promise<Result> {
     const options = {
       location: vscode.ProgressLocation.Notification,
@@ -221,7 +226,6 @@ class Extension implements vscode.Disposable {
     // Only an installation takes so long that its progress is worth a notification.
     let told: vscode.Progress<{ message?: string }> | undefined;
     let end: () => void = () => undefined;
-    const stopping = new AbortController();
     const report = (message: string): void => {
       this.log.info(message);
       if (told) told.report({ message });
@@ -345,6 +349,9 @@ class Extension implements vscode.Disposable {
 
   async stop(): Promise<void> {
     const before = this.current;
+    // Another one may begin at once.
+    this.starting.abort();
+    this.starting = new AbortController();
     this.current = this.running = undefined;
     await before?.dispose();
   }

@@ -305,7 +305,10 @@ test("a goal of an earlier session is one exchange, by the user's words, with al
         step: { number: 1, status: "failed", exitCode: 2 },
       }),
       message("user", "[norris] step 2\n[aish] Go on.", { n: 3, turnId: "t2", ...ran("a") }),
-      message("assistant", "Then.\nCMD: make b", step("b")),
+      message("assistant", "Then.\nCMD: make b", {
+        ...step("b"),
+        step: { number: 2, status: '"><b', exitCode: null },
+      }),
       message("user", "[norris] step 2 of what?", { n: 5, ...ran("b") }),
       message("assistant", "GOAL: complete"),
       message("user", "and?", { n: 7 }),
@@ -326,7 +329,7 @@ test("a goal of an earlier session is one exchange, by the user's words, with al
     goal.parts.map((part) =>
       part.kind === "step" ? [part.step.status, part.step.exitCode] : part.kind,
     ),
-    ["text", ["failed", 2], "text", "text"],
+    ["text", ["failed", 2], "text", ["failed", null], "text"],
   );
   assert.deepEqual(
     goal.commands.map(({ text, line }) => [text, line]),

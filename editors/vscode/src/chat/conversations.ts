@@ -32,8 +32,8 @@ export interface Face {
 export class Conversations {
   all: Conversation[] = [];
   active: Conversation | undefined;
-  private opening: Promise<Conversation> | undefined;
-  private readonly takings = new Map<Conversation, Promise<boolean>>();
+  private readonly openings = new Once<string, Conversation>();
+  private readonly takings = new Once<Conversation, boolean>();
   /** Settled once the sessions are open again, after a restart of the server. */
   private paused: { promise: Promise<void>; end: () => void } | undefined;
 
@@ -62,8 +62,7 @@ export class Conversations {
   /** Return the conversation in sight; the ones of the last time are opened first. */
   async open(): Promise<Conversation> {
     if (this.active) return this.active;
-    this.opening ??= this.restored().finally(() => (this.opening = undefined));
-    return await this.opening;
+    return await this.openings.do("", () => this.restored());
   }
 
   private async restored(): Promise<Conversation> {
@@ -102,8 +101,13 @@ export class Conversations {
   }
 
   private async resumed(session: string, folder: string): Promise<Conversation> {
-    const known = this.all.find((one) => one.session === session);
-    if (known) return known;
+    return await this.openings.do(
+      session,
+      async () => this.of(session) ?? (await this.read(session, folder)),
+    );
+  }
+
+  private async read(session: string, folder: string): Promise<Conversation> {
     const server = await this.server();
     const argument = { id: session, show: false, ...(folder ? { workspace: folder } : {}) };
     // A window that stays open has several: it is waited for once.
@@ -124,11 +128,10 @@ export class Conversations {
    * whether it is this window's now, with all that was said in it read.
    */
   async takeOver(conversation: Conversation): Promise<boolean> {
-    const going = this.takings.get(conversation);
-    if (going || !conversation.isElsewhere) return (await going) ?? true;
-    const taking = this.taken(conversation).finally(() => this.takings.delete(conversation));
-    this.takings.set(conversation, taking);
-    return await taking;
+    return await this.takings.do(
+      conversation,
+      async () => !conversation.isElsewhere || (await this.taken(conversation)),
+    );
   }
 
   private async taken(conversation: Conversation): Promise<boolean> {
@@ -164,6 +167,10 @@ export class Conversations {
 
   /** Begin a conversation in the folder that is worked in. */
   async begin(folder = currentFolder()): Promise<Conversation> {
+    return await this.openings.do(`in ${folder}`, () => this.begun(folder));
+  }
+
+  private async begun(folder: string): Promise<Conversation> {
     const empty = this.all.find(
       (one) => one.folder === folder && !one.exchanges.length && !one.isElsewhere,
     );
@@ -288,6 +295,17 @@ export class Conversations {
     await parted.load();
     await this.activate(parted);
     return parted;
+  }
+}
+
+/** Work of which each piece is done once at a time, whoever else asks for it meanwhile. */
+class Once<Key, Result> {
+  private readonly going = new Map<Key, Promise<Result>>();
+
+  async do(key: Key, work: () => Promise<Result>): Promise<Result> {
+    const going = this.going.get(key) ?? work().finally(() => this.going.delete(key));
+    this.going.set(key, going);
+    return await going;
   }
 }
 

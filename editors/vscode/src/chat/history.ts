@@ -1,12 +1,5 @@
 /** What was said in a session before: the exchanges of its log. */
-import type {
-  CommandInfo,
-  EndedStep,
-  HistoryMessage,
-  SentAlong,
-  StepEvent,
-  ToolEvent,
-} from "../protocol";
+import type { CommandInfo, EndedStep, HistoryMessage, SentAlong, StepEvent } from "../protocol";
 import {
   addText,
   type Exchange,
@@ -83,8 +76,13 @@ function resolveRuns(exchanges: Exchange[], message: HistoryMessage): void {
 }
 
 function stepOf({ number, status, exitCode }: EndedStep, { prompt }: Exchange): StepEvent {
-  const ended = { status: status as StepEvent["status"], exitCode };
+  const ended = { status: oneOf(["done", "failed", "denied", "stopped"], status), exitCode };
   return { kind: "step", number, goal: prompt, plan: "", commandIds: [], callIds: [], ...ended };
+}
+
+/** Return what a log says if it is one of what it may say, else "failed": it may be any text. */
+function oneOf<Known extends string>(known: readonly Known[], text: string): Known | "failed" {
+  return known.find((one) => one === text) ?? "failed";
 }
 
 type PastCall = { id: string; name: string; arguments: string; title: string };
@@ -95,7 +93,7 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
       (one) => one.kind === "tool" && one.call.callId === message.toolCallId,
     );
     if (part?.kind !== "tool") return;
-    const status = (message.status ?? "done") as ToolEvent["status"];
+    const status = oneOf(["done", "failed", "denied"], message.status ?? "done");
     part.call = { ...part.call, status, result: message.content };
     found.canUndo = hasChanged(found);
     return;

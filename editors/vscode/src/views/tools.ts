@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import type { ToolInfo, ToolServerInfo } from "../protocol";
 import { register, type Server } from "../server/client";
-import { short, visible } from "../text";
+import { short, unlinked, visible } from "../text";
 
 type Node = { server: ToolServerInfo; tool?: ToolInfo };
 
@@ -90,7 +90,7 @@ export class ToolTree implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   private async connect(node: Node): Promise<void> {
     const options = {
       location: vscode.ProgressLocation.Window,
-      title: `aish: connecting ${node.server.name}`,
+      title: unlinked(`aish: connecting ${visible(node.server.name)}`),
     };
     await vscode.window.withProgress(options, () =>
       this.ask((server) => server.execute("aish.tools.connect", nameOf(node, this.place()))),
