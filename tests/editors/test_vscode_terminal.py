@@ -106,6 +106,35 @@ def test_a_terminal_in_which_a_program_runs_or_a_command_waits_is_left_alone(
     assert both.exists()
 
 
+def test_without_shell_integration_a_terminal_is_used_again_once_it_is_free(
+    bench: Workbench, chat: Chat, place: Place
+) -> None:
+    bench.set({"terminal.integrated.shellIntegration.enabled": False})
+    go, shells = place.folder / "later", place.folder / "shells"
+    os.mkfifo(go)
+
+    def shell(lines: int) -> list[str]:
+        """Send a command to the terminal and run it; return the shells that were used."""
+        to_terminal(chat).locator(".ended", has_text="press Enter there").wait_for()
+        typed(bench, "")
+        typed(bench, "echo $$ >> shells")
+        bench.until("its shell", lambda: len(shells.read_text().split()) == lines)
+        return shells.read_text().split()
+
+    shells.touch()
+    chat.ask("delete a.log")
+    shell(1)
+    first, second = shell(2)
+    assert first == second
+    typed(bench, "cat later")
+    bench.page.wait_for_timeout(1000)
+    *_, third = shell(3)
+    assert third != first
+    os.close(os.open(go, os.O_WRONLY | os.O_NONBLOCK))
+    bench.set({})
+    bench.command("Terminal: Kill All Terminals")
+
+
 def test_what_the_user_types_there_is_the_terminals_last(
     bench: Workbench, chat: Chat, place: Place
 ) -> None:

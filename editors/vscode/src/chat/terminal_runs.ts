@@ -1,4 +1,5 @@
 /** Commands that go to the user's terminal; shell integration tells how they end. */
+import { execFile } from "node:child_process";
 import * as vscode from "vscode";
 import type { CommandInfo } from "../protocol";
 import type { TerminalReader } from "../terminal";
@@ -13,9 +14,14 @@ const CONTROLS = /[\x00-\x1f\x7f-\x9f]/;
 /** What a shell prints to mark its own lines. */
 const MARKS = /\x1b\]633;[^\x07\x1b]*(?:\x07|\x1b\\)/g;
 
+/** The key that empties the line in each shell but Windows' own. */
+const EMPTY_LINE = "\x15";
+
 export class TerminalRuns implements vscode.Disposable {
   /** The one of each folder that was opened last. */
   private readonly terminals = new Map<string, vscode.Terminal>();
+  /** Those whose shell has not told of its commands in time. */
+  private readonly silent = new WeakSet<vscode.Terminal>();
   private readonly closing = vscode.window.onDidCloseTerminal((closed) => {
     for (const [folder, one] of this.terminals) if (one === closed) this.terminals.delete(folder);
   });
@@ -36,7 +42,7 @@ export class TerminalRuns implements vscode.Disposable {
     folder: vscode.Uri | undefined,
     show: (run: Run) => void,
   ): Promise<void> {
-    const terminal = this.terminalOf(folder);
+    const terminal = await this.terminalOf(folder);
     terminal.show(true);
     const run = { ...newRun(), inTerminal: true };
     if (CONTROLS.test(text)) {
@@ -46,10 +52,12 @@ export class TerminalRuns implements vscode.Disposable {
       return;
     }
     this.reader.take(terminal);
-    const shell = terminal.shellIntegration ?? (await integration(terminal));
+    const isSilent = this.silent.has(terminal);
+    const shell = terminal.shellIntegration ?? (isSilent ? undefined : await integration(terminal));
+    if (!shell) this.silent.add(terminal);
     if (!shell || !isJudged || risk === "destructive") {
       // It stands there to be read, and the user presses Enter: nobody would tell how it ends.
-      terminal.sendText(text, false);
+      terminal.sendText(isSilent ? EMPTY_LINE + text : text, false);
       show({ ...run, state: "ended", note: "in the terminal: press Enter there" });
       return;
     }
@@ -80,14 +88,25 @@ export class TerminalRuns implements vscode.Disposable {
   }
 
   /** Return a terminal in a folder in which nothing runs. */
-  private terminalOf(folder: vscode.Uri | undefined): vscode.Terminal {
+  private async terminalOf(folder: vscode.Uri | undefined): Promise<vscode.Terminal> {
     const at = folder?.toString() ?? "";
     const known = this.terminals.get(at);
     if (known && !this.reader.isTaken(known)) return known;
+    if (known && this.silent.has(known) && (await isAlone(known))) return known;
     const made = vscode.window.createTerminal({ name: "aish", ...(folder ? { cwd: folder } : {}) });
     this.terminals.set(at, made);
     return made;
   }
+}
+
+/** Return whether a terminal's shell, in which somebody has typed, has started no program that runs. */
+async function isAlone(terminal: vscode.Terminal): Promise<boolean> {
+  const shell = await terminal.processId;
+  // What we have typed there may wait for Enter; and nothing tells of Windows' processes.
+  if (!shell || !terminal.state.isInteractedWith || process.platform === "win32") return false;
+  return await new Promise((resolve) => {
+    execFile("pgrep", ["-P", String(shell)], (error) => resolve(error?.code === 1));
+  });
 }
 
 async function integration(
