@@ -97,8 +97,9 @@ class ConversationFitting(Fitting):
         if catalog.known_window(preset) is not None or catalog.refuses_key(preset):
             return
         message = (
-            f"No more than {self._limit.window:,} tokens are used: set `context_window` in"
-            f" `[models.{preset.name}]`."
+            f"No more than {self._limit.window:,} tokens are used, as the server does not say how"
+            f" many the model takes: set `context_window` in `[models.{preset.name}]` of"
+            " config.toml."
         )
         await self.fact("info", message)
 

@@ -275,9 +275,12 @@ def shortened(line: str) -> str:
 
 
 def _quoted(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each line after ``> ``, so that a ``CMD: `` in it is not taken for a suggestion."""
-    for line in lines:
-        yield f"> {shortened(plain_line(line))}"
+    """Yield each line after ``> ``, so that a ``CMD: `` in it is not taken for a suggestion.
+
+    An empty line ends the quotation, of which the next sentence would be a part otherwise.
+    """
+    quotation = [f"> {shortened(plain_line(line))}" for line in lines]
+    yield from [*quotation, ""] if quotation else ()
 
 
 #: The one line about other models.

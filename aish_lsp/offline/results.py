@@ -54,6 +54,7 @@ _OF_A_RESULT: Final = (
     r"^\W*why(?: not)?\W*$",
     r"^\W*which\b.*\bfail\w*\W*$",
     r"\bnow what\b",
+    r"^\W*suggest what to run instead\b",
     r"\b(?:what|which) (?:was |is )?(?:the )?exit (?:code|status)\b",
     r"\b(?:last|previous) (?:output|error)\b",
     r"\b(?:fix|explain|solve|repair) (?:it|this|that|the)(?: last)?(?: error| problem)?\W*$",

@@ -61,7 +61,10 @@ async def test_an_address_needs_no_scheme_and_an_unknown_window_is_told_once(pla
         for times in (1, 2):
             await client.command_result("aish.chat.send", {"prompt": "why?"})
             chat = await chat_holds(client, place, "Hello from b.", times=times)
-    guess = "No more than 4,096 tokens are used: set `context_window` in `[models.local]`."
+    guess = (
+        "No more than 4,096 tokens are used, as the server does not say how many the model takes:"
+        " set `context_window` in `[models.local]` of config.toml."
+    )
     assert chat.count(guess) == 1
 
 

@@ -287,6 +287,7 @@ async def test_what_is_quoted_is_not_taken_apart(tmp_path: Path) -> None:
         "which test failed?",
         "what does that mean?",
         "fix it",
+        "Suggest what to run instead, as `make x` failed.",
         "explain this error",
         "what was the exit code?",
         "was it successful?",
@@ -295,7 +296,7 @@ async def test_what_is_quoted_is_not_taken_apart(tmp_path: Path) -> None:
 )
 async def test_follow_up_questions(project: Path, question: str) -> None:
     reply = await ask(project, after("make x", 2, "boom", question))
-    assert reply.startswith("`make x` failed (exit 2). It printed:\n> boom")
+    assert reply.startswith("`make x` failed (exit 2). It printed:\n> boom\n\n")
 
 
 async def test_a_follow_up_finds_the_command_of_an_earlier_turn(project: Path) -> None:
