@@ -108,8 +108,7 @@ export class Card {
   private edit(): void {
     if (this.isEditing) return;
     this.isEditing = true;
-    const rows = String(Math.min(8, this.text.split("\n").length));
-    const box = h("textarea", { rows, "aria-label": "Edit the command", spellcheck: "false" });
+    const box = h("textarea", { "aria-label": "Edit the command", spellcheck: "false" });
     box.value = this.text;
     const done = (): void => {
       this.isEditing = false;

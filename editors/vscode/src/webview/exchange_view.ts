@@ -99,7 +99,7 @@ export class ExchangeView {
     this.element.classList.toggle("past", isPast);
     // A question shows by its place whose it is.
     const heading = h("h2", { class: isGoal ? "who" : "spoken" }, isGoal ? "Goal" : "You");
-    const tools = h("div", { class: "tools" });
+    const tools = h("div", { class: "question-tools" });
     if (state === "ended" && !isLine && !isGoal) {
       const again = iconButton("refresh", "Ask again", () => this.send({ kind: "retry", key }));
       const edit = iconButton("edit", "Edit", () => this.editQuestion());
@@ -112,7 +112,7 @@ export class ExchangeView {
 
   private editQuestion(): void {
     const { prompt, key } = this.exchange;
-    const box = h("textarea", { rows: "3", "aria-label": "Edit the question" });
+    const box = h("textarea", { "aria-label": "Edit the question" });
     box.value = prompt;
     const done = (): void => this.showQuestion();
     const ask = (): void => {

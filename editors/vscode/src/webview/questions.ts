@@ -138,6 +138,10 @@ function prose(text: string): HTMLElement[] {
     .filter((paragraph) => paragraph.trim())
     .map((paragraph) => {
       const lines = paragraph.split("\n");
+      if (lines.every((line) => line.startsWith("- "))) {
+        const items = lines.map((line) => h("li", {}, ...words(line.slice(2))));
+        return h("ul", { class: "question-note" }, ...items);
+      }
       return lines.every((line) => line.startsWith("    "))
         ? h(
             "pre",
