@@ -135,8 +135,9 @@ class Accounting:
         """
         preset, draft = counter.preset, prepared.draft
         asked = self._services.request_counter(preset, config.tokenize)
-        is_exact = prepared.measure.basis == "actual" or not draft_tokens(draft, counter).estimated
-        if asked is None or is_exact or prepared.cut or preset.local_compress:
+        if asked is None or prepared.cut or preset.local_compress:
+            return None
+        if prepared.measure.basis == "actual" or not draft_tokens(draft, counter).estimated:
             return None
         tokens = await asked.count(model, ModelRequest(preset, prepared.messages(), draft.tools))
         if tokens is None:

@@ -81,14 +81,14 @@ class ConversationFitting(Fitting):
         self._limit = await self.session.accounting.limits(self._preset, self._config)
         await self._tell_of_guess()
         self._tools = self.session.tools_for(self._preset, self._limit)
-        await self._bound_attached(self._limit)
+        await self._bound_attached()
         if self.session.accounting.counts_requests(self._preset, self._config):
             # Count the whole conversation, so that nothing is evicted because of an estimate. If
             # something is evicted, the rest is counted below.
-            await self._count(await self._budget(self._limit).whole(self._conversation))
-        self._fitted = await self._make_fit(self._limit)
+            await self._count(await self._budget().whole(self._conversation))
+        self._fitted = await self._make_fit()
         if await self._count(self._fitted):
-            self._fitted = await self._make_fit(self._limit)
+            self._fitted = await self._make_fit()
         return self._request()
 
     async def _tell_of_guess(self) -> None:
@@ -134,35 +134,30 @@ class ConversationFitting(Fitting):
         limit = await accounting.limits(self._preset, self._config)
         self._limit = replace(limit, budget=min(limit.budget, counted - 1))
         try:
-            self._fitted = await self._make_fit(self._limit)
+            self._fitted = await self._make_fit()
         except OverBudget:
             raise error from None
         if not self._fitted.evicted and not self._fitted.cut:
             raise error
         return self._request()
 
-    async def _bound_attached(self, limit: Limits) -> None:
+    async def _bound_attached(self) -> None:
         """Cut the texts attached to the question to their share of the budget."""
         messages = self._conversation.messages
         if messages[-1].role == "user":
-            messages[-1] = await bounded(
-                messages[-1], limit.budget // _ATTACHED_SHARE, self.counter
-            )
+            messages[-1] = await bounded(messages[-1], self.budget // _ATTACHED_SHARE, self.counter)
 
     def _check_cap(self, tokens: int) -> None:
         """Raise CostCap if the cost cap forbids a request of this many tokens."""
         self.session.accounting.check_cap(self._preset, self._config, tokens)
 
-    def _budget(self, limit: Limits) -> Budget:
+    def _budget(self) -> Budget:
         context = self._config.context
-        return Budget(self.session.blocks(), context, limit, self.counter, self._tools)
+        return Budget(self.session.blocks(), context, self._limit, self.counter, self._tools)
 
     async def _count(self, prepared: Prepared) -> bool:
         """Have the server count a request whose size is only estimated; return whether it did."""
-        accounting = self.session.accounting
-        if not accounting.counts_requests(self._preset, self._config):
-            return False
-        model = self.session.open_model(self._preset)
+        accounting, model = self.session.accounting, self.session.open_model(self._preset)
         tokens = await accounting.count(
             self._conversation, prepared, self.counter, model, self._config
         )
@@ -173,10 +168,10 @@ class ConversationFitting(Fitting):
         self.counter = accounting.counter(self._preset, self._config)
         return True
 
-    async def _make_fit(self, limit: Limits) -> Prepared:
+    async def _make_fit(self) -> Prepared:
         """Plan what to evict, have it summarized if that is configured, and evict it."""
         conversation, session = self._conversation, self.session
-        budget = self._budget(limit)
+        budget = self._budget()
         # An evicted step of a goal leaves a line in the prompt instead.
         summarize = (
             self._config.context.summarize

@@ -273,13 +273,8 @@ class Summarizer:
         return await rolled(prior, plan.evicted, ask, plan.summary_chars)
 
     async def _preset(self) -> Preset:
-        workspace = self._session.workspace
-        name = workspace.config.context.summary_model
-        if not name:
-            return self._active
-        services = workspace.services
-        chosen = await services.catalog.choose(workspace.config, name, services.ask_user)
-        return chosen.preset
+        name = self._session.workspace.config.context.summary_model
+        return (await self._session.models.choose(name)).preset if name else self._active
 
 
 async def rolled(prior: str, evicted: Sequence[Message], ask: AskSummary, max_chars: int) -> str:
