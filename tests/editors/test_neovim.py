@@ -64,6 +64,9 @@ class Neovim:
         try:
             until_listening(address)
             self._nvim = pynvim.attach("socket", path=str(address))
+            # For each request it would take over the signals and give them back: most of its time.
+            loop = self._nvim._session.loop
+            loop._setup_signals = loop._teardown_signals = lambda *_: None
             self._nvim.ui_attach(100, 40, rgb=True)
             self.until("aish-lsp is there", lambda: self.lua(READY))
         except BaseException:
