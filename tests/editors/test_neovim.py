@@ -28,6 +28,9 @@ pytestmark = pytest.mark.editor
 
 TIMEOUT = 180.0
 
+#: For a file in Python, Neovim would look for a Python that has pynvim, by starting up to eight.
+ALONE = ("--headless", "--clean", "--cmd", "let g:loaded_python3_provider = 0")
+
 #: Of positions, as the server and this editor agree.
 ENCODING = types.PositionEncodingKind.Utf8
 
@@ -55,7 +58,7 @@ class Neovim:
         address.unlink(missing_ok=True)
         with init.with_name("stderr").open("wb") as stderr:
             self._process = subprocess.Popen(
-                [find(), "--headless", "--clean", "--listen", address, "-u", init, file],
+                [find(), *ALONE, "--listen", address, "-u", init, file],
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,

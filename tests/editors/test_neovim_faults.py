@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from editor_parts import Place
 from fault_server import Peer, Request, chunk_of, served
-from test_neovim import SCREEN, Neovim, find, opened, place
+from test_neovim import ALONE, SCREEN, Neovim, find, opened, place
 from test_neovim_plugin import (
     FLOAT,
     VIRTUAL,
@@ -142,7 +142,7 @@ def test_a_server_that_ends_at_its_start_is_not_started_for_ever(
     wait = f"lua vim.wait(8000, function() return {ended} end)"
     # Long enough for one more, if there were any.
     more = "lua vim.wait(2500, function() return false end)"
-    command = [find(), "--headless", "--clean", "-u", str(profile), str(place.folder / "main.py")]
+    command = [find(), *ALONE, "-u", str(profile), str(place.folder / "main.py")]
     done = subprocess.run(
         [*command, "-c", wait, "-c", more, "+qa!"],
         capture_output=True,
