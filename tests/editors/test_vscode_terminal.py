@@ -213,6 +213,8 @@ def test_lines_are_not_typed(bench: Workbench, chat: Chat, place: Place) -> None
     card.get_by_role("button", name="Edit", exact=True).click()
     box = card.get_by_label("Edit the command")
     box.fill("echo one > one.txt\necho two > two.txt")
+    # All of it is in sight.
+    assert box.evaluate("box => box.scrollHeight <= box.clientHeight")
     box.press("Control+Enter")
     bench.until("the lines run", (place.folder / "two.txt").exists)
     card.locator(".ended", has_text="exit 0").wait_for()

@@ -188,6 +188,8 @@ def talk(bench: Workbench, place: Place, caller: Streaming) -> None:
     context.locator("table").first.wait_for()
     assert "Messages" in context.locator("table").first.inner_text()
     assert context.locator("svg.bar rect").count() > 3
+    hidden = 'all => all.filter((one) => getComputedStyle(one).display === "none").length'
+    assert context.locator(".swatch, svg.bar rect").evaluate_all(hidden) == 0
     sound(context, "the context page")
     shot(bench, "11-context")
 
