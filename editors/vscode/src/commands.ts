@@ -119,12 +119,15 @@ async function pickModel(parts: Parts): Promise<void> {
   const running = await server();
   const { active, models } = await running.execute("aish.model.list", chat.conversations.place);
   const add = { label: "$(plug) Connect a model…", name: "" };
-  const items = models.map(({ name, model, endpoint, source }) => ({
-    label: `${name === active ? "$(check) " : ""}${unlinked(visible(name))}`,
-    description: model === name ? "" : unlinked(visible(model)),
-    detail: [endpoint, source].filter(Boolean).join(" · "),
-    name,
-  }));
+  const items = models.map(({ name, model, endpoint, source }) => {
+    const shown = unlinked(visible(name));
+    return {
+      label: name === active ? `$(check) ${shown}` : shown,
+      description: model === name ? "" : unlinked(visible(model)),
+      detail: [endpoint, source].filter(Boolean).join(" · "),
+      name,
+    };
+  });
   const chosen = await vscode.window.showQuickPick([...items, add], {
     placeHolder: "The model that answers in this chat",
     matchOnDescription: true,
