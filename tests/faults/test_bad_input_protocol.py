@@ -61,6 +61,8 @@ async def test_a_reply_streams_on_through_all_of_it(served: Any) -> None:
         await peer.chunk(b"")
 
     served.script = script
+    # It is silent for as long as all of it takes.
+    served.place.configure(served.model.url, context_window=8192, timeout=60.0)
     _, answer = await begin(client, "aish.ask", {"prompt": "Well?", "partialResultToken": "t"})
     await client.wait_for(lambda: events(client, "t", "text"), "some text")
 

@@ -149,9 +149,10 @@ async def test_without_a_summary_the_turns_go_and_the_question_is_answered(
     served: Any, fault: str
 ) -> None:
     client = served.client
-    configured(served, timeout=0.5)
+    configured(served, timeout=60.0)
     served.script = says()
     await tell(client, 2)
+    configured(served, timeout=0.5)
     served.script = summarized_by(NO_SUMMARY[fault])
     began = time.monotonic()
     result = await ask(client, "And what is open?", "t")
