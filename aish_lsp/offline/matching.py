@@ -251,6 +251,8 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     likely = probabilities(
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
+    for match, one in zip(judged, likely, strict=True):
+        match.evidence["likely"] = one
     judged = [
         replace(match, confidence=min(one, DOUBTFUL) if _passes_over(match) else one)
         for match, one in zip(judged, likely, strict=True)

@@ -178,8 +178,9 @@ def _of_the_table(question: TypedQuestion, workspace: WorkspaceFacts) -> Sequenc
     is_going_on = composed is not None and composed.goes_on
     reading = Reading(()) if is_going_on else read(text, question.earlier, workspace)
     if asked and not reading.meant:
-        text = asked
-        reading = read(text, question.earlier, workspace)
+        of_request = read(asked, question.earlier, workspace, is_long=True)
+        if of_request.meant or of_request.perhaps or not reading.perhaps:
+            text, reading = asked, of_request
     known = [part for meant in reading.meant for part in _answer(meant, workspace)]
     if text is asked and not all(part.is_ready for part in known):
         reading, known = Reading(()), []  # What is to be filled in may be in what was told.

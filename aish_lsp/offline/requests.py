@@ -20,6 +20,9 @@ from aish_lsp.offline.workspace import WorkspaceFacts
 _NAME: Final = re.compile(r"(?<![\w.])(?<!\ba )(?<!\ban )[\w.~/-]*\w")
 _FILE_LIKE: Final = re.compile(r"[\w/~-]+\.[a-z]\w{0,4}")
 
+#: Words of requests that may lose something.
+_LOSES: Final = frozenset(("delete", "kill", "undo", "discard", "reset", "move", "clean", "empty"))
+
 #: The most ways that are tried to say what was told.
 _MOST: Final = 6
 
@@ -38,17 +41,25 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     It is empty if there is nothing to drop, or a condition would be dropped.
     """
     told, wanted = _sorted_out(text)
-    if not wanted or any(map(_says("limits").search, told)):
-        return ""
-    if told and _says("such").search(wanted):
-        return ""
-    names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     there = _says("there").search(wanted)
+    if (
+        not wanted
+        or _limits(told, wanted, refers=there is not None)
+        or (told and _says("such").search(wanted))
+    ):
+        return ""
+    if there and _names(wanted[: there.start()], workspace):
+        there = None  # It was named in the request itself.
+    names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     if set(names) & set(_names(wanted, workspace)) or not (names or there):
         return wanted
     if not names or (there and there["many"] and _says("things").search(" ".join(told))):
         return ""  # It is not said what "it" is, or which of the files "they" are.
     meant = " and ".join(names)
+    if there and there["owner"]:
+        of = re.match(r" \w+", wanted[there.end() :])
+        assert of is not None
+        return f"{wanted[: there.start()]}the{of[0]} of {meant}{wanted[there.end() + of.end() :]}"
     if there is None:
         return f"{wanted.rstrip('?.! ')} in {meant}"
     holds = re.search(r"\bfull of\b|\bfiles\b|\bin it\b", " ".join(told), re.IGNORECASE)
@@ -58,9 +69,28 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     return wanted[: there.start()] + meant + wanted[there.end() :]
 
 
+def _limits(told: Sequence[str], wanted: str, *, refers: bool) -> bool:
+    """Return whether a clause that only tells may limit what is wanted.
+
+    Where the request says itself what it is about, and loses nothing, only conditions do.
+    """
+    said = _terms(wanted)
+    several = {words().term(one) for clause in told for one in re.findall(r"\w+s\b", clause)}
+    is_about = refers or said & _LOSES or said & several - words().light - {""}
+    limits = _says("limits" if is_about else "conditions")
+    return any(limits.search(_says("called").sub("", clause)) for clause in told)
+
+
+def _terms(clause: str) -> set[str]:
+    """Return the words of a clause that say something, as they are compared."""
+    found = (words().term(word.lower()) for word in re.findall(r"[\w'-]+", clause))
+    return {term for term in found if term} - words().light
+
+
 def _names(clause: str, workspace: WorkspaceFacts) -> list[str]:
-    """Return the names in a clause: what looks like a file, and what is there."""
-    return [
+    """Return the names in a clause: what is called so, else what looks like a file or is there."""
+    called = [f"the {kind} {name}" for kind, name in _says("called").findall(clause)]
+    return called or [
         name
         for name in _NAME.findall(clause)
         if _FILE_LIKE.fullmatch(name) or (words().term(name.lower()) and workspace.exists(name))
@@ -86,6 +116,10 @@ def told_of(text: str, workspace: WorkspaceFacts) -> Iterator[str]:
             yield wanted[: there.start()] + things + wanted[there.end() :]
 
 
+def _only_tells(clause: str) -> bool:
+    return tells(clause) or _says("scene").match(clause) is not None
+
+
 def _sorted_out(text: str) -> tuple[Sequence[str], str]:
     """Return the clauses that only tell, and the request, empty if that is all there is."""
     text = words().bare(_says("gone").sub(r"please delete \1", " ".join(text.split())))
@@ -98,7 +132,8 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
     clauses = [text[start:end] for (_, start), (end, _) in pairwise(breaks)]
     empty = [_says("empty").fullmatch(clause) for clause in clauses]
     reasons = [found[0] for found in empty if found and found["reason"]]
-    if any(_says("limits").search(one) or _says("keeps").search(one) for one in reasons):
+    limits = _says("limits" if _terms(text) & _LOSES else "only")
+    if any(limits.search(one) or _says("keeps").search(one) for one in reasons):
         return [], ""
     clauses = [clause for clause, found in zip(clauses, empty, strict=True) if not found]
     told: list[str] = []
@@ -109,7 +144,15 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
         others = any(words().bare(one) != one or asks(one) for one in clauses[at + 1 :])
         if wanted and (whose := re.match(r"its(?= name)", clause, re.IGNORECASE)):
             wanted = f"{wanted} whose{clause[whose.end() :]}"
-        elif (not is_asked and others and not wanted) or (tells(clause) and (wanted or others)):
+        elif told and not wanted and _says("relative").match(clause):
+            told[-1] = f"{told[-1]}, {clause}"
+        elif (not is_asked and others and not wanted) or (
+            _only_tells(clause) and (wanted or others)
+        ):
+            besides = _says("besides").match(clause)
+            if wanted and besides:
+                wanted = f"{wanted} and {clause[besides.end() :]}"
+                continue
             if wanted and _says("demands").search(clause):
                 return [], ""
             told.append(clause)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
+from aish_lsp.foundation.events import Risk
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.deeds import INQUIRES, risk_of, tells
 from aish_lsp.offline.matching import PERHAPS, THRESHOLD, are_names, understood
@@ -106,6 +107,11 @@ _GOING_ON: Final = 0.4
 
 _MOST_SPLITS: Final = 8
 
+#: A question of so many words is long. From such a probability on, what loses nothing may be meant
+#: by it although it explains just this part of it.
+_LONG: Final = 12
+_MOST_LIKELY: Final[Mapping[Risk, float]] = {"safe": 0.6, "caution": 0.7, "destructive": 2.0}
+_EXPLAINS_HALF: Final = 0.5
 #: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
 _MOST_UNEXPLAINED: Final = 1.2
 _LEAST_LIKE: Final = 0.3
@@ -127,8 +133,13 @@ class Reading:
     perhaps: tuple[Match, ...] = ()
 
 
-def read(text: str, earlier: Sequence[str], workspace: WorkspaceFacts) -> Reading:
-    """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first."""
+def read(
+    text: str, earlier: Sequence[str], workspace: WorkspaceFacts, *, is_long: bool = False
+) -> Reading:
+    """Return what ``text`` asks for; ``earlier`` has the previous questions, the oldest first.
+
+    ``is_long`` says that it is the request of a long question.
+    """
     text = corrected(text, workspace)
     if earlier and any(pattern(one).search(text) for one in ("goes_on", "pronoun", "some_of_them")):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
@@ -137,7 +148,7 @@ def read(text: str, earlier: Sequence[str], workspace: WorkspaceFacts) -> Readin
             if going_on is not None:
                 return Reading((going_on,))
             return _by_itself_or_both(text, earlier[-1], before.meant[-1], workspace)
-    return _by_itself(text, workspace)
+    return _by_itself(text, workspace, is_long=is_long)
 
 
 def _by_itself_or_both(
@@ -162,7 +173,7 @@ def _by_itself_or_both(
     return alone if asks or is_sure else Reading(())
 
 
-def _by_itself(text: str, workspace: WorkspaceFacts) -> Reading:
+def _by_itself(text: str, workspace: WorkspaceFacts, *, is_long: bool = False) -> Reading:
     whole = _matches(text, workspace)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
@@ -171,18 +182,28 @@ def _by_itself(text: str, workspace: WorkspaceFacts) -> Reading:
             return Reading(tuple(parts))
     if sure >= THRESHOLD:
         return Reading((whole[0],))
-    return Reading((), tuple(match for match in whole if _may_be_meant(match)))
+    is_long = is_long or len(text.split()) >= _LONG
+    return Reading((), tuple(one for one in whole if _may_be_meant(one, is_long=is_long)))
 
 
-def _may_be_meant(match: Match) -> bool:
+def _may_be_meant(match: Match, *, is_long: bool) -> bool:
     """Return whether an intent is likely enough to be shown beside another one.
 
     Not if it can lose something, leaves out what the question names, does not know a telling word
     of it, or takes a word for a name that may be none. It has to be worded like the question, or,
-    if it changes nothing, to say nearly all of it and no more.
+    if it changes nothing, to say nearly all of it and no more. Of a long question, which tells
+    much besides, half is enough if nothing else is likely.
     """
     found, risk = match.evidence, risk_of(match.intent)
     says_it = risk == "safe" and found["coverage"] >= _SAYS_IT and not found["missing"]
+    if (
+        is_long
+        and found.get("likely", 0.0) >= _MOST_LIKELY[risk]
+        and found["coverage"] >= _EXPLAINS_HALF
+        and not match.ignored
+        and are_names(match.values)
+    ):
+        return True
     return (
         match.confidence >= PERHAPS
         and risk != "destructive"

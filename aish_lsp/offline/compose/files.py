@@ -34,7 +34,7 @@ _LEAD: Final = (
     "(?:(?:that|which|who|whose|and|but|if they|they|are|is|were|was|have|has|had|been|be) )*"
 )
 _NOT: Final = (
-    rf"{_LEAD}(?:(?:do |does )?"
+    rf"(or )?{_LEAD}(?:(?:do |does )?"
     rf"(not |no |non-|(?:do|does|are|is|have|has|were|was)n't |without ))?{_LEAD}"
 )
 
@@ -47,14 +47,28 @@ _OF_NAMES: Final = frozenset({"name", "begins", "ends", "contains", "contains_bu
 def _predicate(name: str, make: Make) -> Clause:
     """Return the rule of a predicate, which may be negated."""
 
-    def add(things: Things, no: list[Value], *found: list[Value]) -> None:
+    def add(things: Things, either: list[Value], no: list[Value], *found: list[Value]) -> None:
         tests = make(things, *(one for one in found if one))
         if no:
             tests = [f"-not {tests[0]}"] if len(tests) == 1 else [rf"-not \( {' '.join(tests)} \)"]
+        if either:
+            other = _alone(things)
+            if (tells == "") != (" -name " in f" {other} "):
+                raise Misfit("a name, or something else")
+            tests = [rf"\( {other} -o {' '.join(tests)} \)"]
         things.tests += tests
 
     tells = "" if name in _OF_NAMES else _ONLY
     return Clause(clauses("predicates", _NOT)[name], add, tells)
+
+
+def _alone(things: Things) -> str:
+    """Return the only test so far, besides that of what the things are called, and take it away."""
+    said = [test for test in things.tests if test != things.these]
+    if len(said) != 1 or "-exec" in said[0]:
+        raise Misfit("both, or one of them")
+    things.tests.remove(said[0])
+    return said[0]
 
 
 def _set(**given: str) -> Callable[..., None]:
@@ -171,6 +185,31 @@ def _limited(want: str) -> Callable[..., None]:
     return add
 
 
+def _sized(things: Things) -> None:
+    """Want the sizes as well, if some or an order are wanted already."""
+    if things.want in ("largest", "smallest"):
+        put(things, "lists", "numbers")
+    elif things.want not in ("by_size", "by_size_up"):
+        put(things, "want", "sizes")
+
+
+def _ordered(want: str, of: str) -> Callable[..., None]:
+    """Return what sorts, if what is limited is not in that order anyway."""
+
+    def add(things: Things) -> None:
+        if things.want in ("sizes", of):
+            things.want = want if things.want == "sizes" else of
+        else:
+            put(things, "want", want)
+
+    return add
+
+
+def _by_count(things: Things) -> None:
+    if things.sort not in data("effects")["per"]:
+        raise Misfit("nothing is counted by groups")
+
+
 def _end(program: str) -> Callable[..., None]:
     return lambda things, number: put(things, "end", f"{program} -n {number[0].number}")
 
@@ -280,7 +319,9 @@ def _replace(things: Things, old: list[Value], new: list[Value]) -> None:
     put(things, "act", f"-exec sed {flag} {quoted(script)} {{}} +")
 
 
-def _holds(things: Things, no: list[Value], *found: list[Value]) -> None:
+def _holds(things: Things, either: list[Value], no: list[Value], *found: list[Value]) -> None:
+    if either:
+        raise Misfit("a text, or something else")
     _content("-L" if no else "-l")(things, next(one for one in found if one))
 
 
@@ -324,6 +365,11 @@ _OWN: Final[dict[str, Callable[..., None]]] = {
     **{name: _root(path) for name, path in (("here", "."), ("whole", "/"), ("home", "~"))},
     **{name: _content("-H") for name in ("search_text", "matches")},
     "broken": _broken,
+    "sizes": _sized,
+    "by_count": _by_count,
+    "by_size": _ordered("by_size", "largest"),
+    "by_time": _ordered("by_time", "newest"),
+    "count_each": _content("-Hc"),
     "formats": _of_format,
     "these": _these("f"),
     "these_any": _these("any"),
@@ -365,6 +411,7 @@ _OWN: Final[dict[str, Callable[..., None]]] = {
 #: The clauses besides the predicates that an explanation repeats.
 _TOLD: Final = (
     "excluded",
+    "broken",
     "no_hidden",
     "deepest",
     "least",

@@ -122,6 +122,7 @@ _TOKEN: Final = re.compile(
         (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?))(?![\w/.]\w|\w)
     | (?P<span>(?:(?:(?<![\d*])\d{1,9}(?:\*\d{1,4})?|NUMBER|an?|one)[\s-]|(?<=last\s)|(?<=past\s))
         (?:seconds?|minutes?|mins?|hours?|days?|weeks?|fortnights?|months?|years?))(?!\w)
+    | (?P<date>(?<![\w/.-])\d{4}-\d\d-\d\d)(?![\w/.-])
     | (?P<number>(?<!\d)\d{1,18}(?:st|nd|rd|th)?(?![\w.])|(?:NUMBER)(?!\w))
     | (?P<mark>[,;:()?!]|\.(?=\s|$)(?<!\s\.)) | (?P<word>[^\s,;()?!]+)
     """,
@@ -129,7 +130,7 @@ _TOKEN: Final = re.compile(
 )
 _PLAIN: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _SUMS: Final = re.compile(r"(?:md5|sha1|sha256|sha512)(?:sums?)?", re.IGNORECASE)
-_KINDS: Final = ("quoted", "curly", "size", "span", "number")
+_KINDS: Final = ("quoted", "curly", "size", "span", "date", "number")
 #: A word with a file's noun behind it may be a format: "php files".
 _NOUN: Final = re.compile(
     r"\s*(?:(?:,|and\b|or\b|,\s*and\b)\s*[\w.*]+\s*)*"
@@ -203,6 +204,8 @@ _SHAPES: Final = tuple(
 
 def _value(text: str, kind: str, rest: str, before: str) -> Value | None:
     """Return the value that a token is between two others, or None if it is a plain word."""
+    if kind == "date":
+        return Value(text, "name")
     if kind in ("size", "span", "number"):
         return Value(text.replace("-", " ") if kind == "span" else text, kind)
     if kind == "word":

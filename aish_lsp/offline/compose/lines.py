@@ -327,6 +327,8 @@ _OWN: Final[dict[str, Effect]] = {
     "between": _between,
     "more": _where(">"),
     "less": _where("<"),
+    "at_least": _where(">="),
+    "at_most": _where("<="),
     "equal": _where("=="),
     "top_by": _ranked("nr"),
     "bottom_by": _ranked("n"),
@@ -510,6 +512,8 @@ def _number(text: LinesRequest, stages: list[tuple[int, str]]) -> None:
     """Let the lines be shown with their numbers in the file."""
     if [place for place, _ in stages] == [FILTER] and stages[0][1].startswith("grep"):
         text.case += "-n "
+    elif stages and all(command.startswith("sed -n") for _, command in stages):
+        stages.append((_SKIP, "nl -ba"))
     elif all(command.startswith("head") for _, command in stages):
         stages.append((_SHAPE, "nl -ba"))
     else:

@@ -190,7 +190,33 @@ def _today(things: Things, verb: Sequence[Value]) -> list[str]:
     return [f"-daystart -{_TIMES[verb[0].text[0].lower()]}time 0"]
 
 
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def _dated(_: Things, verb: Sequence[Value], *ends: Sequence[Value]) -> list[str]:
+    """Return the tests of a change between two days, of which the last counts, or before one."""
+    days = [one[0].text for one in ends]
+    if (
+        not all(map(_DATE.fullmatch, days))
+        or days != sorted(days)
+        or _TIMES[verb[0].text[:1]] != "m"
+    ):
+        raise Misfit("not two days")
+    until = quoted(f"{days[-1]} 23:59:59") if len(days) > 1 else days[0]
+    return [*(f"-newermt {one}" for one in days[:-1]), f"-not -newermt {until}"]
+
+
+def _holds_but(_: Things, one: Sequence[Value], other: Sequence[Value]) -> list[str]:
+    """Return the tests of a text that is in a file, and of one that is not."""
+    found = rf"-exec grep -qF -e {one[0].quoted} {{}} \;"
+    return [found, rf"-not -exec grep -qF -e {other[0].quoted} {{}} \;"]
+
+
 def _newer(_: Things, *found: Sequence[Value]) -> list[str]:
+    if _DATE.fullmatch(found[-1][0].text):
+        if len(found) == 1 or _TIMES[found[0][0].text[:1]] != "m":
+            raise Misfit("a day is no file")
+        return [f"-newermt {found[-1][0].text}"]
     accessed = len(found) > 1 and _TIMES[found[0][0].text[:1]] == "a"
     return [f"-{'a' * accessed}newer {found[-1][0].path}"]
 
@@ -264,6 +290,9 @@ _OWN: Final[dict[str, Make]] = {
     "at_least_ago": _at_least_ago,
     "spanned": _spanned,
     "newer": _newer,
+    "dated": _dated,
+    "dated_before": _dated,
+    "holds_but": _holds_but,
     "lets": _lets,
     "regex": _regex,
     "like_path": lambda _, found: _any("-path", [one.text for one in found]),

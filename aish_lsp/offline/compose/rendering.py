@@ -34,11 +34,13 @@ def explained(things: Things) -> str:
     said = data("effects")["does"].get(does) or ("For each of {}" if things.act else "Shows {}")
     if things.content.startswith("-H"):
         text = shlex.split(things.content)[-1]
-        said = f"Shows the lines with `{text}` in {{}}"
+        does = "Counts" if things.content.startswith("-Hc") else "Shows"
+        said = f"{does} the lines with `{text}` in {{}}"
     told = [
         re.sub(r"(?<=only those )(?:(?:are|is|were|was|been) )+", "", one) for one in things.said
     ]
     adjectives = [found[1] for one in told if (found := _BEFORE.fullmatch(one))]
+    told = [one.replace("only those or ", "or ", 1) for one in told]
     others = [_VERB.sub("that ", one) for one in told if not _BEFORE.fullmatch(one)]
     if things.act.startswith("-exec"):  # What is done was said in the user's words.
         said, others = f"{said}: {others[-1]}", others[:-1]
@@ -116,8 +118,6 @@ def rendered(things: Things) -> str:
 
 
 def _shown(things: Things) -> str:
-    if things.lists == "saved" and not things.save:
-        raise Misfit("where to is not said")
     find = _find(things) + _listed(things)
     if things.content:
         return _with_content(find, things)
@@ -134,6 +134,8 @@ def _shown(things: Things) -> str:
     pipe = pipe.replace("{number}", things.number)
     if things.act:
         return _acting_on_some(find, argument, pipe, things)
+    if things.lists == "numbers":
+        pipe = pipe.replace(" | cut -d ' ' -f 2-", "")
     if things.sort in known["per"]:
         if things.want != "count":
             raise Misfit("only counted by groups")
@@ -145,8 +147,12 @@ def _shown(things: Things) -> str:
 
 def _listed(things: Things) -> str:
     """Return the argument of find for what is printed of each thing, if not just its path."""
-    plain = things.lists in ("", "names", "saved")
-    if not plain and (things.want or things.content or (things.act and things.lists != "null")):
+    if things.lists == "saved" and not things.save:
+        raise Misfit("where to is not said")
+    plain = things.lists in ("", "names", "saved", "numbers")
+    if (things.act and things.lists == "numbers") or (
+        not plain and (things.want or things.content or (things.act and things.lists != "null"))
+    ):
         raise Misfit("two things to be shown")
     if things.lists == "names" and things.act:
         if things.content:

@@ -82,6 +82,79 @@ def answer(root: Path, question: str) -> str:
             "tar -xf backup.tar.gz --wildcards '*.md'",
         ),
         ("tell me how many folders there are in src", "find src -mindepth 1 -type d | wc -l"),
+        (
+            (
+                "I have to send the whole docs directory to a customer who only uses Windows, so "
+                "can you please pack it as a zip file for me?"
+            ),
+            "zip -r docs.zip docs",
+        ),
+        (
+            (
+                "a friend of mine says that my file might be damaged, he wants me to send him the "
+                "sha256 checksum of app.log, how do I get it?"
+            ),
+            "sha256sum app.log",
+        ),
+        (
+            (
+                "there's a process with the id 4242 that doesn't react to anything any more, so "
+                "what can I do to kill it for good?"
+            ),
+            "kill 4242",
+        ),
+        (
+            (
+                "I've got a file called backup.tar.gz that a colleague sent me by mail, and before "
+                "I unpack it I'd rather look at what is inside. what's the command?"
+            ),
+            "tar -tf backup.tar.gz",
+        ),
+        (
+            (
+                "our team needs a copy, and I'm supposed to clone the repository at "
+                "https://github.com/acme/tools.git into a folder named work"
+            ),
+            "git clone https://github.com/acme/tools.git work",
+        ),
+        (
+            "find files in docs bigger than 100 KB or older than 60 days",
+            r"find docs -type f \( -size +100k -o -mtime +60 \)",
+        ),
+        (
+            "delete all the .tmp files in build older than a week, but keep old.tmp",
+            "find build -type f -name '*.tmp' -mtime +7 -not -name old.tmp -delete",
+        ),
+        (
+            "for each folder in src, tell me how many files it contains, sorted by that number",
+            "find src -type f | sed 's|/[^/]*$||' | sort | uniq -c | sort -rn",
+        ),
+        (
+            "list the 3 largest files in docs together with their sizes in a readable form",
+            r"find docs -type f -printf '%s %p\n' | sort -rn | head -n 3",
+        ),
+        (
+            'find every python file in src that contains "import os" but not "pass"',
+            (
+                "find src -type f -name '*.py' -exec grep -qF -e 'import os' {} \\; "
+                "-not -exec grep -qF -e pass {} \\;"
+            ),
+        ),
+        (
+            "which three ip addresses appear most often in app.log, and how often",
+            (
+                r"grep -oE '([0-9]{1,3}\.){3}[0-9]{1,3}' app.log | sort | uniq -c | sort -rn "
+                "| head -n 3"
+            ),
+        ),
+        (
+            "find all files modified between 2024-01-01 and 2024-02-01",
+            "find . -type f -newermt 2024-01-01 -not -newermt '2024-02-01 23:59:59'",
+        ),
+        (
+            "which line of data.csv has the highest value in the second column",
+            "sort -nr -t , -k 2,2 data.csv | head -n 1",
+        ),
     ],
 )
 def test_a_long_question_gets_the_command_for_all_that_it_says(
@@ -107,12 +180,52 @@ def test_a_long_question_gets_the_command_for_all_that_it_says(
         "delete folders with no docs",
         "tell me if I can delete build",
         "would it be ok to delete build",
+        "my boss says I should not delete the logs in build before friday",
+        "somebody told me I should never delete build, why is that",
+        "delete the 5 largest files in docs with their sizes",
+        "delete files that are empty or named x.tmp",
+        "delete files bigger than 1 MB and older than a day or newer than an hour",
     ],
 )
 def test_a_question_that_only_asks_or_says_too_little_changes_nothing(
     root: Path, question: str
 ) -> None:
     assert is_unknown(answer(root, question))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        (
+            "is there any way you could tell me how long this computer has been running since its "
+            "last reboot? I'm trying to find out when the power went off"
+        ),
+        (
+            "please don't change anything yet, I only want to know which files git would remove if "
+            "I cleaned up all the untracked ones"
+        ),
+    ],
+)
+def test_what_explains_half_of_a_long_question_is_shown_but_not_as_sure(
+    root: Path, question: str
+) -> None:
+    subprocess.run(["git", "init", "-q", root], check=True)
+    assert answer(root, question).startswith("Perhaps one of these:")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "it is friday and my boss wants a report, so count the lines of a.txt, not the empty ones",
+        "I only care about the python files, so could you tell me how to list what is in src",
+    ],
+)
+def test_no_sure_command_leaves_out_what_a_clause_beside_the_request_limits(
+    root: Path, question: str
+) -> None:
+    told = answer(root, question)
+    assert "CMD: wc -l a.txt" not in told
+    assert "CMD: ls" not in told
 
 
 def test_an_average_and_extremes_leave_the_header_out(root: Path) -> None:
