@@ -57,7 +57,7 @@ async def process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
 
     async with FaultServer(script) as model:
         # The window is given, so that nothing but questions comes.
-        place.configure(model.url, context_window=8192, timeout=1.0)
+        place.configure(model.url, context_window=8192, timeout=5.0)
         async with place.client() as client:
             served = Served(client, place, model)
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)

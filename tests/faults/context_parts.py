@@ -48,7 +48,7 @@ def configure(place: Place, *models: Json, **tables: Json) -> str:
         lines += [f"[{table}]", *_pairs(values)]
     for model in named:
         name = model.pop("name")
-        preset = {"model": name, "max_output_tokens": 256, "context_window": 8192, "timeout": 1.0}
+        preset = {"model": name, "max_output_tokens": 256, "context_window": 8192, "timeout": 5.0}
         lines += [f"[models.{name}]", *_pairs(preset | model)]
     place.config.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return lines[0].split('"')[1]
