@@ -142,7 +142,7 @@ async def test_while_the_model_is_being_looked_up(served: Any) -> None:
         await cancel(client, "$/cancelRequest", request_id, "")
         assert (await client.within(answer, "the answer"))["finishReason"] == "cancelled"
     finally:
-        place.configure(served.model.url, context_window=8192, timeout=1.0)
+        place.configure(served.model.url, context_window=8192, timeout=5.0)
     assert served.model.requests[-1].path == "/v1/models"
     *_, question = place.records()
     assert question["content"] == "Hello?"

@@ -87,12 +87,12 @@ NO_REPLY = {
                       1001, "not part of a reply"),
     "no HTTP": (raw(b"\x16\x03\x01 hello"), 1001, "broke off"),
     "it hangs up": (raw(b""), 1001, "broke off"),
-    "it says nothing": (silent, 1001, "sent nothing for 1 s"),
+    "it says nothing": (silent, 1001, "sent nothing for 5 s"),
 }  # fmt: skip
 
 BROKEN = {
     "reset": "broke off",
-    "silence": "sent nothing for 1 s",
+    "silence": "sent nothing for 5 s",
     "end": "ended before the reply did",
     "error": "out of memory",
     "garbage": "not part of a reply",
@@ -220,7 +220,7 @@ async def test_an_absent_server_is_told_and_a_new_address_counts_at_once(served:
             assert (await ask(client, "And now?", "u"))["text"] == "All is well."
             assert other.connections == 1
     finally:
-        place.configure(served.model.url, context_window=8192, timeout=1.0)
+        place.configure(served.model.url, context_window=8192, timeout=5.0)
     await next_question_works(
         served,
         before=[

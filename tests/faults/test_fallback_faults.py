@@ -53,7 +53,7 @@ class Pair:
     second: str
 
     def configure(self, *, fallback: list[str] | None = None, **first: Any) -> None:
-        own = {"name": self.first, "endpoint": self.served.model.url}
+        own = {"name": self.first, "endpoint": self.served.model.url, "timeout": 1.0}
         other: Json = {"name": self.second, "endpoint": self.front.url, "timeout": 30.0}
         names = [self.second] if fallback is None else fallback
         configure(self.served.place, own | first, other, routing={"fallback": names})
