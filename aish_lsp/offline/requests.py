@@ -153,8 +153,8 @@ def _sorted_out(text: str) -> tuple[Sequence[str], str]:
             if wanted and besides:
                 wanted = f"{wanted} and {clause[besides.end() :]}"
                 continue
-            if wanted and _says("demands").search(clause):
-                return [], ""
+            if wanted and any(_says(one).search(clause) for one in ("demands", "limits")):
+                return [], ""  # What is told behind the request may say more of it.
             told.append(clause)
         else:
             wanted = f"{wanted}, {asked}" if wanted else asked

@@ -217,6 +217,7 @@ def test_what_explains_half_of_a_long_question_is_shown_but_not_as_sure(
     "question",
     [
         "it is friday and my boss wants a report, so count the lines of a.txt, not the empty ones",
+        "I want to log in to 10.0.0.5 as the user admin, and its ssh server listens on port 2222",
         "I only care about the python files, so could you tell me how to list what is in src",
     ],
 )
@@ -226,6 +227,7 @@ def test_no_sure_command_leaves_out_what_a_clause_beside_the_request_limits(
     told = answer(root, question)
     assert "CMD: wc -l a.txt" not in told
     assert "CMD: ls" not in told
+    assert "CMD: ssh -l admin -- 10.0.0.5" not in told
 
 
 def test_an_average_and_extremes_leave_the_header_out(root: Path) -> None:
