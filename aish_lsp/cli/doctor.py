@@ -231,9 +231,9 @@ _UNCONFINED = (
 )
 
 _CONNECT = (
-    "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found automatically, "
-    "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...); "
-    "`aish-lsp setup` then writes config.toml."
+    "`aish-lsp setup` connects one: with a key that you paste or have in the environment, or a "
+    "small one for this machine. A server (`llama-server -m MODEL.gguf`, `ollama serve`) is found "
+    "automatically once it runs."
 )
 
 
