@@ -245,11 +245,14 @@ class Renderer:
             return f"{text}\n"
         markdown = _Markdown("", hyperlinks=False)
         markdown.parsed = _PARSER.parse(text)
-        if not self._has_colours:
-            for token in markdown.parsed:
-                for child in token.children or ():
-                    if child.type == "code_inline":
-                        child.content = f"`{child.content}`"
+        # What is quoted is mostly output, whose lines stay lines.
+        is_quote = text.lstrip().startswith(">")
+        for token in markdown.parsed:
+            for child in token.children or ():
+                if child.type == "softbreak" and is_quote:
+                    child.type = "hardbreak"
+                elif child.type == "code_inline" and not self._has_colours:
+                    child.content = f"`{child.content}`"
         width = max(self._width() - indent, 20)
         options = self._console.options.update(width=width)
         rows = self._rows(self._console.render(markdown, options))

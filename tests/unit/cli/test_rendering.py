@@ -86,6 +86,10 @@ def test_a_diff_keeps_every_sign_and_is_coloured() -> None:
     assert f"    {red}-old" in shown
 
 
+def test_lines_of_a_quote_stay_lines() -> None:
+    assert rendered("> one\n> two\n\nthree\nfour\n") == "▌ one\n▌ two\n\nthree four\n"
+
+
 def test_without_colours_inline_code_keeps_its_marks() -> None:
     assert rendered("Use `:help`, *now*.") == "Use `:help`, now.\n"
 
