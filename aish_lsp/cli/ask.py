@@ -21,6 +21,7 @@ from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Ste
 from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import (
+    Joined,
     Shell,
     add_command,
     add_session_choice,
@@ -30,7 +31,7 @@ from aish_lsp.cli.command import (
 from aish_lsp.cli.spelling import for_shell
 from aish_lsp.cli.terminal import read_line
 from aish_lsp.context.attached import piped
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped, is_seen
 from aish_lsp.operations import OPERATIONS
@@ -49,6 +50,10 @@ R = TypeVar("R")
 
 #: Seconds within which something must come from a pipe.
 _PATIENCE: Final = 1.0
+_ASK_WHAT: Final = (
+    "Ask what? Such as `aish-lsp ask how do I run the tests`. `aish-lsp chat` is a conversation."
+)
+
 #: Bytes that are kept of each end of what is piped in.
 _PIPED_END: Final = 1 << 17
 
@@ -57,7 +62,9 @@ def add_parser(commands: Any) -> None:
     """Add ``ask`` to the command line."""
     ask = add_command(commands, "ask", run, "ask a question")
     ask.add_argument(
-        "question", nargs="+", help="the question, quoted or not; - reads it from stdin"
+        "question",
+        nargs="*",
+        help="the question, quoted or not; - reads it from stdin, as does none with a pipe",
     )
     ask.add_argument("--no-stdin", action="store_true", help="do not send along what is piped in")
     ask.add_argument("--model", metavar="M", help="the model that answers")
@@ -68,12 +75,24 @@ def add_parser(commands: Any) -> None:
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Ask, stream the reply and offer its commands; return the exit code."""
+    """Ask, stream the reply and offer its commands; return the exit code.
+
+    Raises:
+        InvalidArgument: the question is a command of the chat.
+    """
+    attached = None
     if arguments.question == ["-"]:
-        question, attached = sys.stdin.read(), None
+        question = sys.stdin.read()
+    elif not arguments.question:
+        question = "" if sys.stdin.isatty() or arguments.no_stdin else sys.stdin.read()
+        if not question.strip():
+            terminal.tell(_ASK_WHAT)
+            return 2
     else:
         question = " ".join(arguments.question)
         attached = None if arguments.no_stdin else await _piped()
+    if question.startswith(":"):
+        _refuse_command(question)
     offering = _Offering()
     asks = offering.ask_user if terminal.can_ask() else None
     async with open_workspace(arguments, asks) as workspace:
@@ -94,6 +113,16 @@ async def run(arguments: argparse.Namespace) -> int:
                 await offering.offer(command, safe_unasked=arguments.yes_safe)
         is_answered = result.text.strip() or result.finish_reason == "tool"
         return 0 if is_answered and result.finish_reason in ("stop", "length", "tool") else 1
+
+
+def _refuse_command(question: str) -> None:
+    """Raise InvalidArgument for a command of the chat, which a model would take for a question."""
+    from aish_lsp.chat.colon import COLON_COMMANDS, parse  # noqa: PLC0415 - no question needs it
+
+    command = parse(question)
+    if command and command.name in COLON_COMMANDS.rows:
+        msg = f"This is a command, not a question: use `:{command.name} {command.argument}".rstrip()
+        raise InvalidArgument(f"{msg}`.")
 
 
 #: Programs that run another one with their own input, and read none of it.
@@ -317,7 +346,7 @@ async def _edited(text: str) -> str:
 def add_norris(commands: Any) -> None:
     """Add ``norris`` to the command line."""
     norris = add_command(commands, "norris", _norris, "pursue a goal autonomously")
-    norris.add_argument("goal", help="the goal to reach")
+    norris.add_argument("goal", nargs="+", action=Joined, help="the goal to reach, quoted or not")
     norris.add_argument("--model", metavar="M", help="the model that answers")
     norris.add_argument("--max-steps", type=_steps, metavar="N", help="the most steps to take")
     norris.add_argument(

@@ -75,6 +75,14 @@ def add_session_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class Joined(argparse.Action):
+    """Keeps several words as the one text that they are."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
+        """Keep what was typed for the argument."""
+        setattr(namespace, self.dest, " ".join(values))
+
+
 def _folder(text: str) -> Path:
     """Return the folder at ``text`` as an absolute path, for argparse."""
     path = Path(text)
@@ -202,6 +210,8 @@ def _add_argument(
     metadata = field.metadata
     options: dict[str, Any] = {"help": metadata.get("help")}
     if "word" in metadata:
+        if metadata["word"] == "TEXT":  # Quoted or not, as a question is.
+            options |= {"nargs": "+", "action": Joined}
         kind = int if hint is int else str
         parser.add_argument(field.name, metavar=metadata["word"], type=kind, **options)
         return

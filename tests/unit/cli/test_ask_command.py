@@ -141,6 +141,36 @@ def shell(environment: dict[str, str], script: str) -> subprocess.CompletedProce
     )
 
 
+def test_without_a_question_what_is_piped_in_is_the_question(environment: dict[str, str]) -> None:
+    done = shell(environment, "echo how do I list files | $ASK")
+    assert "\nCMD: ls" in done.stdout
+    assert "Sent along" not in done.stderr
+
+
+def test_without_a_question_and_a_pipe_it_says_how_to_ask(
+    run: CommandLine, environment: dict[str, str]
+) -> None:
+    done = run(environment, "ask", "--no-stdin")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "`aish-lsp ask how do I run the tests`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        (":undo", "`:undo` in `aish-lsp chat`"),
+        (":model", "`aish-lsp models`"),
+        (":remember we use tabs", "`aish-lsp memory add we use tabs`"),
+    ],
+)
+def test_a_command_of_the_chat_is_no_question(
+    run: CommandLine, environment: dict[str, str], command: str, meant: str
+) -> None:
+    done = run(environment, "ask", command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"aish-lsp: This is a command, not a question: use {meant}.\n"
+
+
 @pytest.mark.slow
 def test_what_is_piped_in_goes_along_as_data(environment: dict[str, str], tmp_path: Path) -> None:
     asked: list[str] = []

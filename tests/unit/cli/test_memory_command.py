@@ -74,6 +74,13 @@ def test_a_life_of_an_item(memory: Terminal) -> None:
     assert memory.err == ""
 
 
+def test_a_text_needs_no_quotes(memory: Terminal) -> None:
+    memory("add", "we", "use", "tabs", "--kind", "pref")
+    memory("edit", "1", "we", "use", "spaces")
+    memory("list")
+    assert memory.out.endswith("we use spaces\n")
+
+
 def test_what_people_read(memory: Terminal) -> None:
     assert memory("add", "Terse\x1b[31m answers", "--kind", "pref", "--scope", "user") == 0
     assert (memory.out, memory.err) == (REMEMBERED, "")

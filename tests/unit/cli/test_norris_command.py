@@ -89,7 +89,7 @@ def test_the_offline_model_pursues_nothing(
     run: CommandLine, environment: dict[str, str], project: Path
 ) -> None:
     offline = {**environment, "AISH_DISCOVERY": "off"}
-    done = run(offline, "norris", "Look around.", "--workspace", str(project))
+    done = run(offline, "norris", "Look", "around.", "--workspace", str(project))
     assert done.returncode == 1
     assert "The offline model cannot pursue a goal: `aish-lsp setup`" in done.stderr
 
