@@ -28,9 +28,13 @@ from aish_lsp.offline.words import group, pattern, words
 _GOES_ON: Final = re.compile(r"(?:[,;:.]\s|\b(?:and|then|so)\s)(?P<rest>.+)", re.IGNORECASE)
 #: How a question begins that says all of what it asks for.
 INQUIRES: Final = re.compile(
-    r"\W*(?:what|which|who|where|when|why|how|is|are|does|can"
+    r"\W*(?:what|which|who|where|when|why|how|is|are|does|did|has|was|were|should|can"
     r"|do(?=\s+(?:i|we|you|they|any|all|these|those|the|my)\b))\b(?! about)",
     re.IGNORECASE,
+)
+#: The same of one that asks what was done, by whom, or whether to do it.
+_ASKS_BACK: Final = re.compile(
+    r"\W*(?:did|has|had|was|were|should|who|have\s+(?:i|we|you|they))\b", re.IGNORECASE
 )
 _PLACEHOLDER: Final = re.compile(r"<[a-z@-]+>")
 _LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
@@ -54,16 +58,15 @@ def misfits(
     does, asked, risk = deeds_of(intent.number), deeds(terms), risk_of(intent)
     if ignored:
         yield "left out" if risk == "safe" else "left out of a change"
-    changes = risk == "destructive" or (risk == "caution" and bool(does))
     begins = deeds([first]) & _HARD_DEEDS
-    if begins and not (changes or intent.topic or asked & does or first in verbs_of(intent.number)):
+    if begins and not (intent.topic or begins & does or first in verbs_of(intent.number)):
         yield "another deed first"
     if not (asked & does or terms & verbs_of(intent.number)):
-        if changes:
+        if changes(intent):
             yield "not asked to"
         elif asked & _HARD_DEEDS and not intent.topic:
             yield "another deed"
-    elif asks and (risk == "destructive" or (changes and not is_asked(intent.number))):
+    elif asks and (risk == "destructive" or (changes(intent) and not is_asked(intent.number))):
         yield "asked to be told"
     if does and asked and not asked & does:
         yield "not this deed"
@@ -74,10 +77,18 @@ def misfits(
         yield risk
 
 
+def changes(intent: Intent) -> bool:
+    """Return whether ``intent`` changes or loses something, and does not only look at it."""
+    risk = risk_of(intent)
+    return risk == "destructive" or (risk == "caution" and bool(deeds_of(intent.number)))
+
+
 def is_only_asked(intent: Intent, question: str) -> bool:
     """Return whether a question like "which ...?" gets no answer that changes something."""
     is_changed = risk_of(intent) != "safe" and not intent.topic
-    return is_changed and INQUIRES.match(question) is not None and not is_asked(intent.number)
+    asks_back = _ASKS_BACK.match(question) is not None and changes(intent)
+    inquires = INQUIRES.match(question) is not None and not is_asked(intent.number)
+    return is_changed and (asks_back or inquires)
 
 
 def is_asked_for(intent: Intent, said: set[str]) -> bool:

@@ -19,6 +19,7 @@ from typing import Final
 
 from aish_lsp.offline.deeds import (
     agrees,
+    changes,
     deeds_of,
     is_asked,
     is_asked_for,
@@ -97,8 +98,25 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     restricts = pattern("restricting").search
     if restricts(_QUOTED.sub("", question)):
         # A clause that is not understood is not passed over.
-        return [one for one in found if restricts(" ".join(one.wording))]
-    return found
+        found = [one for one in found if restricts(" ".join(one.wording))]
+    return [one for one in found if _heeds(one, tokens, question)]
+
+
+def _heeds(match: Match, tokens: Sequence[Token], question: str) -> bool:
+    """Return whether what changes something has all words of the question that limit a change."""
+    only_looks = risk_of(match.intent) != "destructive" and only_asks(question)
+    if match.intent.topic or only_looks or not changes(match.intent):
+        return True
+    values = " ".join(match.values.values()).split()
+    said = [one.lower for one in tokens if not one.aside and one.text not in values]
+    limits = pattern("qualifying").finditer(" ".join(said))
+    if "it" in said and any(kind_of(slot) == "glob" for slot in match.values):
+        return False  # "make a list of all logs and delete it" deletes the list.
+    if not (limiting := {word for one in limits for word in one[0].split()}):
+        return True
+    phrasings = ranking().phrasings_of(match.intent.number)
+    known = {word for phrasing in phrasings for word in phrasing.wording} - group("denying")
+    return limiting <= known.union(match.wording)
 
 
 _QUOTED: Final = re.compile(r"([\"'`])(?:(?!\1).)*\1")

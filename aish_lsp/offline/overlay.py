@@ -66,6 +66,8 @@ _REVERSED: Final = 8.0
 #: Kinds that may be mistaken for each other, and words that say where a thing goes or comes from.
 _PLACES: Final = frozenset(("file", "folder", "path", "archive", "remotepath", "login", "host"))
 _TO: Final = frozenset(("to", "into", "onto"))
+#: Words that a name follows only where the phrasing has them, too: "kill nginx as bob".
+_BESIDE: Final = frozenset(("on", "as", "with", "without", "but"))
 _DIRECTIONS: Final = (
     frozenset(("to", "into", "onto", "in", "inside", "as", "under", "called", "named")),
     frozenset(("from", "of", "out")),
@@ -155,6 +157,7 @@ class Overlay:
             self._lost += _TWICE
         if self._is_reversed():
             self._lost += _REVERSED
+        self._evidence["ignored"] += self._spares_another()
         unfilled = sum(slot.name not in self._values for slot in slots)
         if 0 < unfilled < len(slots):
             self._lost += _HALF
@@ -189,6 +192,16 @@ class Overlay:
                 for direction in _DIRECTIONS
             )
             for one, other in combinations(slots, 2)
+        )
+
+    def _spares_another(self) -> bool:
+        """Return whether a value is to be left out that the phrasing means, or the reverse."""
+        denying = group("denying") | {"but"}
+        return any(
+            (slot.before in denying) != (self._tokens[at].before in denying)
+            for at, name in self._slots.items()
+            for slot in self._phrasing.slots
+            if slot.name == name and slot.kind not in ("number", "size", "span")
         )
 
     def _judged(self) -> Match:
@@ -316,6 +329,8 @@ class Overlay:
             self._lost += doubt
             self._evidence["doubt"] += doubt
             self._evidence["named"] += 1
+            beside = slot.kind not in SENTENCES and not token.quoted and token.behind in _BESIDE
+            self._evidence["ignored"] += beside and not same_word(slot.before, token.behind)
         else:
             self._gained += _TYPED
             self._evidence["typed"] += 1

@@ -399,6 +399,7 @@ _DOES: Final = re.compile(
     r"|cut) ",
     re.IGNORECASE,
 )
+_OF_LINES: Final = re.compile(r"\b(?:lines?|rows?|records?|headers?|duplicate\w*|comments?)\b")
 _SHOWS: Final = re.compile(r"(?:print|show|display|output|list)", re.IGNORECASE)
 _THEN_SHOWS: Final = re.compile(rf"\b(?:and|then)\s+{_SHOWS.pattern}\b", re.IGNORECASE)
 
@@ -415,6 +416,8 @@ def read_lines(sentence: str, target: Toolset, also: Collection[str] = ()) -> Li
         rest = f"{sentence[: found.start()]}{f' {name}' * bool(found[3])}{sentence[found.end() :]}"
         sentence = re.sub(rf"\b(?:the )?{name}s?\b", f"the {column}", rest)
     text = understand(sentence, "lines", _rules(), wanted, also)
+    if wanted.delete and not _OF_LINES.search(text):
+        raise Misfit("it does not say that lines are to be deleted, and not the file")
     wanted.said = [spoken(*values_of(sentence, target.world))]
     wanted.shown = _SHOWS.match(text) is not None or " replaced " in text
     if wanted.edit and not wanted.shown and _THEN_SHOWS.search(text):

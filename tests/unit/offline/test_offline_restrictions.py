@@ -1,0 +1,109 @@
+"""A change that is asked for with a restriction heeds it, or is not sure."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from aish_lsp.offline.model import reply
+from aish_lsp.offline.understanding import TypedQuestion
+
+#: Requests for a change, each of which alone is answered for certain.
+_CHANGES: Final = (
+    "delete the png files",
+    "delete all .log files",
+    "delete all files in tmp",
+    "delete the folder build",
+    "delete files older than 30 days",
+    "delete empty folders",
+    "remove notes.txt",
+    "move the png files to backup",
+    "make script.sh executable",
+    "replace foo with bar in all txt files",
+    "truncate app.log",
+    "kill all node processes",
+    "kill the process on port 3000",
+    "undo my last commit",
+    "discard all changes",
+    "discard the changes in main.py",
+    "delete untracked files",
+    "delete all merged branches",
+    "force push",
+    "drop the last stash",
+    "remove all stopped containers",
+    "remove the container web",
+    "npm uninstall express",
+    "shut down the computer",
+)
+#: What is added to a request; a command that is the same without it passes it over.
+_RESTRICTIONS: Final = (
+    "{} without docs",
+    "{} but not docs",
+    "{} but not a.txt",
+    "{} except a.txt",
+    "{} except the newest one",
+    "{}, but keep the newest 2",
+    "{} only if it is old",
+    "{} unless it is empty",
+    "{}, some of them",
+    "{}, but only half of them",
+    "{} not owned by me",
+    "{} that nobody uses",
+    "{} but just show me",
+    "{}, don't really do it",
+    "{} instead of src",
+    "{} apart from docs",
+    "{} other than b.txt",
+    "{} when it is done",
+    "{} tomorrow",
+    "{}, and only the first",
+    "don't {}",
+    "never {}",
+    "did I {}",
+    "should I {}",
+    "what happens if I {}",
+    "only pretend to {}",
+)
+_FILES: Final = (
+    *("docs/a.md", "src/b.py", "tmp/x.tmp", "tmp/y.tmp", "build/app.o", "notes.txt", "a.txt"),
+    *("b.txt", "app.log", "script.sh", "main.py", "logo.png", "docs/c.png", "package.json"),
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    (folder / ".git").mkdir()
+    (folder / "backup").mkdir()
+    for name in _FILES:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def surely(root: Path, question: str) -> list[str]:
+    """Return the commands of an answer that is sure; none of one that is not."""
+    lines = reply(TypedQuestion(question), root).splitlines()
+    if lines[0].startswith("Perhaps"):
+        return []
+    return [line for line in lines if line.startswith("CMD: ")]
+
+
+@pytest.mark.parametrize("request_", _CHANGES)
+def test_a_change_without_a_restriction_is_sure(root: Path, request_: str) -> None:
+    assert surely(root, request_)
+
+
+@pytest.mark.parametrize(
+    ("request_", "restriction"),
+    random.Random(1).sample(list(product(_CHANGES, _RESTRICTIONS)), 120),
+)
+def test_a_restriction_of_a_change_is_never_passed_over(
+    root: Path, request_: str, restriction: str
+) -> None:
+    got = surely(root, restriction.format(request_))
+    assert not got or got != surely(root, request_)
