@@ -18,9 +18,14 @@ from aish_lsp.offline.compose.grammar import clauses
 from aish_lsp.offline.words import data
 from aish_lsp.offline.workspace import WorkspaceFacts
 
-#: Anything that a file can be called and that one word of the shell without patterns can be.
+#: Anything that a file can be called and that one word of the shell without patterns can be. Two
+#: names of which one opens braces and the other closes them may have been one word: "{a and b}".
 names = st.text(st.sampled_from("abcXYZ019 -_.,=+&;|<>(){}!#%^~"), min_size=1, max_size=8).filter(
-    lambda name: name.strip(". -") == name and not name.startswith("~")
+    lambda name: (
+        name.strip(". -") == name
+        and not name.startswith("~")
+        and name.count("{") == name.count("}")
+    )
 )
 
 Act = Callable[[Path, Path], object]
