@@ -97,6 +97,8 @@ async def run(arguments: argparse.Namespace) -> int:
     asks = offering.ask_user if terminal.can_ask() else None
     async with open_workspace(arguments, asks) as workspace:
         offering.workspace = workspace
+        if arguments.model:  # Before a session begins, which `--continue` would go on with.
+            await workspace.shown.models.choose(arguments.model)
         if arguments.session is not None or arguments.last:
             earlier = {"id": arguments.session}
             resumed = await dispatch(OPERATIONS["session.resume"], earlier, caller_of(workspace))

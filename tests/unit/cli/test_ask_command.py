@@ -155,6 +155,16 @@ def test_without_a_question_and_a_pipe_it_says_how_to_ask(
     assert "`aish-lsp ask how do I run the tests`" in done.stderr
 
 
+def test_with_a_model_that_there_is_not_no_session_begins(
+    run: CommandLine, environment: dict[str, str], project: Path
+) -> None:
+    here = ("--workspace", str(project))
+    assert run(environment, "ask", "How do I run the tests?", *here).returncode == 0
+    assert "no model 'nosuch'" in run(environment, "ask", "x", "--model", "nosuch", *here).stderr
+    done = run(environment, "ask", "--continue", "Thanks.", *here)
+    assert "“How do I run the tests?” continues" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "meant"),
     [
