@@ -245,11 +245,11 @@ class Renderer:
             return f"{text}\n"
         markdown = _Markdown("", hyperlinks=False)
         markdown.parsed = _PARSER.parse(text)
-        # What is quoted is mostly output, whose lines stay lines.
-        is_quote = text.lstrip().startswith(">")
+        # What is quoted is mostly output: its lines stay lines, and so do commands.
+        has_rows = text.lstrip().startswith(">") or any(line.startswith(PREFIX) for line in lines)
         for token in markdown.parsed:
             for child in token.children or ():
-                if child.type == "softbreak" and is_quote:
+                if child.type == "softbreak" and has_rows:
                     child.type = "hardbreak"
                 elif child.type == "code_inline" and not self._has_colours:
                     child.content = f"`{child.content}`"

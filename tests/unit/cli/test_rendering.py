@@ -90,6 +90,10 @@ def test_lines_of_a_quote_stay_lines() -> None:
     assert rendered("> one\n> two\n\nthree\nfour\n") == "▌ one\n▌ two\n\nthree four\n"
 
 
+def test_a_command_of_an_earlier_reply_is_a_line_of_its_own() -> None:
+    assert rendered("It lists.\nCMD: ls\nCMD: ls -a\n") == "It lists.\nCMD: ls\nCMD: ls -a\n"
+
+
 def test_without_colours_inline_code_keeps_its_marks() -> None:
     assert rendered("Use `:help`, *now*.") == "Use `:help`, now.\n"
 
