@@ -99,7 +99,13 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     if restricts(_QUOTED.sub("", question)):
         # A clause that is not understood is not passed over.
         found = [one for one in found if restricts(" ".join(one.wording))]
+        if tokens[0].term == "delete":  # "delete all lines except those with x" keeps these.
+            found = [one for one in found if changes(one.intent)]
     return [one for one in found if _heeds(one, tokens, question)]
+
+
+#: What is said of a text, and is no part of one without quotes.
+_SAYS_WHICH: Final = frozenset(("first", "last", "next", "every", "each", "anycase"))
 
 
 def _heeds(match: Match, tokens: Sequence[Token], question: str) -> bool:
@@ -108,15 +114,34 @@ def _heeds(match: Match, tokens: Sequence[Token], question: str) -> bool:
     if match.intent.topic or only_looks or not changes(match.intent):
         return True
     values = " ".join(match.values.values()).split()
-    said = [one.lower for one in tokens if not one.aside and one.text not in values]
+    heard = [one for one in tokens if one.text not in values or one.behind == "every"]
+    said = [one.lower for one in heard if not one.aside]
     limits = pattern("qualifying").finditer(" ".join(said))
     if "it" in said and any(kind_of(slot) == "glob" for slot in match.values):
         return False  # "make a list of all logs and delete it" deletes the list.
+    if _mistakes(match, tokens):
+        return False
     if not (limiting := {word for one in limits for word in one[0].split()}):
         return True
     phrasings = ranking().phrasings_of(match.intent.number)
     known = {word for phrasing in phrasings for word in phrasing.wording} - group("denying")
     return limiting <= known.union(match.wording)
+
+
+def _mistakes(match: Match, tokens: Sequence[Token]) -> bool:
+    """Return whether a value of a change is no such value, or only one of two that may be meant."""
+    values = " ".join(match.values.values()).split()
+    if any(one.behind == "or" and one.kinds and one.text in values for one in tokens):
+        return True  # "delete a.txt or b.txt" does not mean both.
+    folders = {one.text for one in tokens if "folder" in one.kinds and "/" in one.text}
+    how = {one.lower for one in tokens if not one.quoted} & _SAYS_WHICH
+    for slot, value in match.values.items():
+        if kind_of(slot) == "package" and value in folders:
+            return True  # "delete photos/trip" uninstalls nothing.
+        several = value.lower().split() if kind_of(slot) in ("text", "pattern") else []
+        if len(several) > 1 and how.intersection(several):
+            return True  # "the last 2 lines" are not those with "last 2".
+    return False
 
 
 _QUOTED: Final = re.compile(r"([\"'`])(?:(?!\1).)*\1")

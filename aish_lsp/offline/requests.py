@@ -42,15 +42,15 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     """
     told, wanted = _sorted_out(text)
     there = _says("there").search(wanted)
+    names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     if (
         not wanted
-        or _limits(told, wanted, refers=there is not None)
+        or _limits(told, wanted, refers=bool(there or names))
         or (told and _says("such").search(wanted))
     ):
         return ""
-    if there and _names(wanted[: there.start()], workspace):
+    if there and (_names(wanted[: there.start()], workspace) or (there["owner"] and not told)):
         there = None  # It was named in the request itself.
-    names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     if set(names) & set(_names(wanted, workspace)) or not (names or there):
         return wanted
     if not names or (there and there["many"] and _says("things").search(" ".join(told))):
@@ -108,8 +108,8 @@ def told_of(text: str, workspace: WorkspaceFacts) -> Iterator[str]:
         things = _says("many").sub("all", clause[start:])
         if _names(clause[:start], workspace):
             return
-        if "full of" in things:
-            continue  # What is meant is not the folder, but what is in it.
+        if "full of" in things or clause[:start].endswith((" in ", " into ", " from ")):
+            continue  # What is meant is in the folder, or was put into some.
         if there is None:
             yield f"{wanted.rstrip('?.! ')} of {things}"
         else:

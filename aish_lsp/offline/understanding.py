@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from aish_lsp.foundation.dataclass import dataclass
-from aish_lsp.foundation.events import Risk
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.deeds import INQUIRES, risk_of, tells
 from aish_lsp.offline.matching import PERHAPS, THRESHOLD, are_names, understood
@@ -110,7 +109,7 @@ _MOST_SPLITS: Final = 8
 #: A question of so many words is long. From such a probability on, what loses nothing may be meant
 #: by it although it explains just this part of it.
 _LONG: Final = 12
-_MOST_LIKELY: Final[Mapping[Risk, float]] = {"safe": 0.6, "caution": 0.7, "destructive": 2.0}
+_MOST_LIKELY: Final = 0.8
 _EXPLAINS_HALF: Final = 0.5
 #: The most weight of words that what may be meant leaves unexplained, and the least likeness to it.
 _MOST_UNEXPLAINED: Final = 1.2
@@ -198,9 +197,10 @@ def _may_be_meant(match: Match, *, is_long: bool) -> bool:
     says_it = risk == "safe" and found["coverage"] >= _SAYS_IT and not found["missing"]
     if (
         is_long
-        and found.get("likely", 0.0) >= _MOST_LIKELY[risk]
+        and risk != "destructive"
+        and found.get("likely", 0.0) >= _MOST_LIKELY
         and found["coverage"] >= _EXPLAINS_HALF
-        and not match.ignored
+        and not (match.ignored or found["missing"] or found["unfilled"])
         and are_names(match.values)
     ):
         return True

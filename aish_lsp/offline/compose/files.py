@@ -458,6 +458,8 @@ def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Th
     if " full of " in sentence:
         raise Misfit("what is in a folder is meant, and not the folder")
     text = understand(sentence, "files", _rules(), things, also)
+    if things.act == "delete" and re.match(r"\w+ (?:(?!with|having)\w+ ){1,4}permissions?\b", text):
+        raise Misfit("what may be done with them is to be taken away")
     if things.act and re.search(r"\bsome\b", text):
         raise Misfit("it is not said which of them")
     if not things.number:

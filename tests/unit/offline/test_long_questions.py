@@ -230,6 +230,39 @@ def test_no_sure_command_leaves_out_what_a_clause_beside_the_request_limits(
     assert "CMD: ssh -l admin -- 10.0.0.5" not in told
 
 
+@pytest.mark.parametrize(
+    ("question", "not_that"),
+    [
+        (
+            (
+                "my disk is nearly full and I was told not to delete anything in src, but could "
+                "you show me which folders are the largest?"
+            ),
+            "du -h -d 1 src",
+        ),
+        (
+            'a colleague said "delete docs and run npm install again" - what does that do?',
+            "ls -la docs",
+        ),
+        ("the separator in data.csv is a semicolon, and I want the third column", "-F ,"),
+        ("how many lines of app.log contain ERROR? I don't care about upper or lower case", "-c"),
+        ("somebody put spaces in some file names, which files are that", "find . -type f\n"),
+        ("can you put a.txt and app.log together in a zip called data.zip", "cat a.txt"),
+        ("How do I give every folder under public mode 755 and every file mode 644?", "find ."),
+        ("How can I turn the lines of a.txt into a single comma-separated line?", "tr "),
+    ],
+)
+def test_a_long_question_gets_no_command_for_another_place_or_way(
+    root: Path, question: str, not_that: str
+) -> None:
+    assert not_that not in f"{answer(root, question)}\n"
+
+
+def test_parents_of_a_folder_that_is_made_are_its_own(root: Path) -> None:
+    question = "sorry, how do you create a directory together with its parents, like one/two/three?"
+    assert answer(root, question).endswith("CMD: mkdir -p one/two/three")
+
+
 def test_an_average_and_extremes_leave_the_header_out(root: Path) -> None:
     command = answer(root, "the average of the second column of data.csv").split("CMD: ")[1]
     assert "[0-9]" in command

@@ -79,6 +79,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
     (folder / ".git").mkdir()
     (folder / "backup").mkdir()
+    (folder / "docs/old").mkdir(parents=True)
     for name in _FILES:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
@@ -107,3 +108,42 @@ def test_a_restriction_of_a_change_is_never_passed_over(
 ) -> None:
     got = surely(root, restriction.format(request_))
     assert not got or got != surely(root, request_)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "delete the last 2 lines of app.log",
+        "delete every second line of a.txt",
+        "delete a.txt or b.txt",
+        "kill the process on port 3000 or 3001",
+        "replace foo with bar case insensitively in notes.txt",
+        "delete all lines from app.log except those with ERROR",
+    ],
+)
+def test_a_word_that_says_which_or_how_is_no_part_of_a_name_or_a_text(
+    root: Path, question: str
+) -> None:
+    assert not surely(root, question)
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("remove write permission for others on all files in src", "-exec chmod o-w {} +"),
+        ("delete the files with write permission for others in src", "-perm -o+w -delete"),
+        ('replace "last 2" with "first 2" in a.txt', "sed -i 's/last 2/first 2/g' a.txt"),
+    ],
+)
+def test_what_is_taken_away_or_changed_is_what_was_said(
+    root: Path, question: str, command: str
+) -> None:
+    assert surely(root, question)[0].endswith(command)
+
+
+def test_a_permission_that_is_to_be_taken_away_deletes_no_file(root: Path) -> None:
+    assert "-delete" not in "".join(surely(root, "delete the write permission for others in src"))
+
+
+def test_a_folder_that_is_to_be_deleted_is_no_package_that_is_uninstalled(root: Path) -> None:
+    assert "uninstall" not in "".join(surely(root, "delete docs/old"))
