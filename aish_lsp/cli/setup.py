@@ -173,6 +173,7 @@ async def _choose(workspace: Workspace, listed: Sequence[ModelCandidate]) -> Mod
         if choice:
             return choice
         question = "Which one, then?"
+        usual = usual if listed else offline  # Another Enter does not ask the same again.
 
 
 async def _usual(workspace: Workspace, small: int, key: int) -> int:
@@ -340,7 +341,7 @@ async def _with_window(workspace: Workspace, chosen: ModelCandidate) -> ModelCan
     if preset.context_window or info.context_window or info.refuses_key:
         return chosen
     name = escaped(preset.model) or "the model"
-    _say(f"The server does not say how many tokens {name} takes at once, its context window.")
+    _say(f"Nothing here says how many tokens {name} takes at once, its context window.")
     question = "How many? (If you do not know, press Enter)"
     while answer := await _asked(question, ""):
         digits = answer.replace(",", "").replace("_", "")

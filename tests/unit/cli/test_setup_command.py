@@ -88,6 +88,17 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
     assert not [data for data in kept if b"hunter2" in data]
 
 
+async def test_enter_alone_ends_without_a_key(environment: dict[str, str], tmp_path: Path) -> None:
+    answers = {
+        "Which one should answer?": "4\n",
+        "Paste the key": "\n",
+        "Which one, then? [3]": "\n",
+        "Nothing needed to be written.": "",
+    }
+    await terminal(environment, answers, 0, tmp_path)
+    assert not (tmp_path / "config.toml").exists()
+
+
 @pytest.mark.slow
 async def test_the_key_that_a_server_wants_is_pasted(
     environment: dict[str, str], tmp_path: Path
