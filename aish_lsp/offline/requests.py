@@ -42,6 +42,7 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     """
     told, wanted = _sorted_out(text)
     there = _says("there").search(wanted)
+    loses = bool(_terms(wanted) & _LOSES)
     names = list(dict.fromkeys(name for clause in told for name in _names(clause, workspace)))
     if (
         not wanted
@@ -52,7 +53,7 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
     if there and (_names(wanted[: there.start()], workspace) or (there["owner"] and not told)):
         there = None  # It was named in the request itself.
     if set(names) & set(_names(wanted, workspace)) or not (names or there):
-        return wanted
+        return "" if there and loses else wanted
     if not names or (there and there["many"] and _says("things").search(" ".join(told))):
         return ""  # It is not said what "it" is, or which of the files "they" are.
     meant = " and ".join(names)
@@ -61,7 +62,8 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
         assert of is not None
         return f"{wanted[: there.start()]}the{of[0]} of {meant}{wanted[there.end() + of.end() :]}"
     if there is None:
-        return f"{wanted.rstrip('?.! ')} in {meant}"
+        own = loses and _names(wanted, workspace)  # There may be a copy in what was told.
+        return wanted if own else f"{wanted.rstrip('?.! ')} in {meant}"
     holds = re.search(r"\bfull of\b|\bfiles\b|\bin it\b", " ".join(told), re.IGNORECASE)
     if there["many"] and holds and all(map(workspace.is_folder, names)):
         meant = f"the files in {meant}"
@@ -100,10 +102,12 @@ def _names(clause: str, workspace: WorkspaceFacts) -> list[str]:
 def told_of(text: str, workspace: WorkspaceFacts) -> Iterator[str]:
     """Yield the request with all that the clause before it tells of the things that are meant."""
     told, wanted = _sorted_out(text)
+    there = _says("there").search(wanted)
     if len(told) != 1 or not wanted or _says("only").search(told[0]):
         return
+    if there is None and _names(wanted, workspace) and _terms(wanted) & _LOSES:
+        return  # It says itself what is to go.
     clause = _says("holds").sub(r"\2 in \1", _says("around").sub("", told[0]))
-    there = _says("there").search(wanted)
     for start in [0, *(match.start() for match in _says("some").finditer(clause))][:_MOST]:
         things = _says("many").sub("all", clause[start:])
         if _names(clause[:start], workspace):

@@ -460,6 +460,8 @@ def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Th
     text = understand(sentence, "files", _rules(), things, also)
     if things.act == "delete" and re.match(r"\w+ (?:(?!with|having)\w+ ){1,4}permissions?\b", text):
         raise Misfit("what may be done with them is to be taken away")
+    if things.act and "/" in things.roots and len(things.roots) > 1:
+        raise Misfit("a folder, and all there is")
     if things.act and re.search(r"\bsome\b", text):
         raise Misfit("it is not said which of them")
     if not things.number:

@@ -115,6 +115,7 @@ def test_a_restriction_of_a_change_is_never_passed_over(
     [
         "delete the last 2 lines of app.log",
         "delete every second line of a.txt",
+        "there are a lot of .o files in build that I don't need any more, please delete them",
         "delete a.txt or b.txt",
         "kill the process on port 3000 or 3001",
         "replace foo with bar case insensitively in notes.txt",
@@ -147,3 +148,23 @@ def test_a_permission_that_is_to_be_taken_away_deletes_no_file(root: Path) -> No
 
 def test_a_folder_that_is_to_be_deleted_is_no_package_that_is_uninstalled(root: Path) -> None:
     assert "uninstall" not in "".join(surely(root, "delete docs/old"))
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        (
+            "our disk is full, so delete the log files in tmp that are bigger than 1 MB",
+            "find tmp -type f -name '*.log' -size +1M -delete",
+        ),
+        (
+            "delete all png files in docs, I have a copy of them in backup",
+            "find docs -type f -name '*.png' -delete",
+        ),
+    ],
+)
+def test_what_is_told_beside_a_request_adds_nothing_to_what_it_deletes(
+    root: Path, question: str, command: str
+) -> None:
+    got = [one.removeprefix("CMD: ") for one in surely(root, question)]
+    assert got == [command]
