@@ -333,7 +333,8 @@ def _take_the_verb(tokens: Sequence[Token]) -> None:
 def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
     """Note what a word means because of those around it: "the first column", "every hour"."""
     token = tokens[at]
-    if "folder" in token.kinds and token.behind in ("in", "inside", "under"):
+    is_one = token is tokens[-1] and words().term(token.behind) == "delete"
+    if "folder" in token.kinds and (is_one or token.behind in ("in", "inside", "under", "from")):
         token.term = ""  # "in tmp" is not "temporary"
     if token.lower == "first" and any(
         one.lower in group("counted") for one in tokens[at + 1 : at + 4]

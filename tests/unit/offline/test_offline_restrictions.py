@@ -132,6 +132,7 @@ def test_a_word_that_says_which_or_how_is_no_part_of_a_name_or_a_text(
     ("question", "command"),
     [
         ("remove write permission for others on all files in src", "-exec chmod o-w {} +"),
+        ("delete tmp", "rm -r tmp"),
         ("delete the files with write permission for others in src", "-perm -o+w -delete"),
         ('replace "last 2" with "first 2" in a.txt', "sed -i 's/last 2/first 2/g' a.txt"),
     ],
