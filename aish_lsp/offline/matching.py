@@ -136,12 +136,12 @@ def _mistakes(match: Match, tokens: Sequence[Token]) -> bool:
     values = " ".join(match.values.values()).split()
     if any(one.behind == "or" and one.kinds and one.text in values for one in tokens):
         return True  # "delete a.txt or b.txt" does not mean both.
-    folders = {one.text for one in tokens if "folder" in one.kinds and "/" in one.text}
+    folders = {one.text for one in tokens if "folder" in one.kinds and one.behind == "delete"}
     of_kinds = {one.text for one in tokens if _ENDING.fullmatch(one.text) and one.after == "files"}
     how = {one.lower for one in tokens if not one.quoted} & _SAYS_WHICH
     for slot, value in match.values.items():
         if kind_of(slot) == "package" and value in folders:
-            return True  # "delete photos/trip" uninstalls nothing.
+            return True  # "delete build" uninstalls nothing.
         if kind_of(slot) in ("file", "path") and value in of_kinds:
             return True  # "the .o files" are not a file of that name.
         several = value.lower().split() if kind_of(slot) in ("text", "pattern") else []

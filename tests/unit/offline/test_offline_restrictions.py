@@ -148,7 +148,8 @@ def test_a_permission_that_is_to_be_taken_away_deletes_no_file(root: Path) -> No
 
 
 def test_a_folder_that_is_to_be_deleted_is_no_package_that_is_uninstalled(root: Path) -> None:
-    assert "uninstall" not in "".join(surely(root, "delete docs/old"))
+    for name in ("docs/old", "build", "backup"):
+        assert "uninstall" not in "".join(surely(root, f"delete {name}"))
 
 
 @pytest.mark.parametrize(
