@@ -104,6 +104,8 @@ def _holds(  # noqa: C901, PLR0911 - one case for each kind of condition
             return any(_has_crlf(workspace.root, values.get(name, "")) for name in names)
         case "exists":
             return any(workspace.exists(values.get(name, "")) for name in names)
+        case "lacks":
+            return any(workspace.lacks(values.get(name, "")) for name in names)
     raise ValueError(f"no such condition: {term}")
 
 

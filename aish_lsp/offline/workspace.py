@@ -193,6 +193,11 @@ class WorkspaceFacts:
         found = self._below.get(name, ())
         return found[0] if len(found) == 1 else None
 
+    def lacks(self, name: str) -> bool:
+        """Return whether there are files here, and none of that name; False if one may be deeper."""
+        is_here = not name or self.exists(name) or name.rpartition("/")[2] in self._below
+        return bool(self._entries) and not is_here
+
     def alike(self, word: str) -> str | None:
         """Return the only entry at the root whose name ``word`` spells differently: "readme"."""
         found = self._spoken.get(stem(word.lower()), ())

@@ -129,6 +129,8 @@ def _excluded(things: Things, found: list[Value]) -> None:
         bare = one.text.strip("/").removeprefix("./")
         if one.kind in ("extension", "format"):
             bare = f"*.{one.extension}"
+        elif not re.search(r"[*?[]", bare):
+            things.spared.append(one.text)
         if "/" in bare:
             # A path from a root has to be written in full: ./src/x is not */src/x alone.
             things.tests.append(
@@ -464,6 +466,10 @@ def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Th
         raise Misfit("a folder, and all there is")
     if things.act and re.search(r"\bsome\b", text):
         raise Misfit("it is not said which of them")
+    is_here = not any(root[0] in "/~" for root in things.roots)
+    is_all = things.act == "delete" and all(test.startswith("-not ") for test in things.tests)
+    if is_all and is_here and any(map(target.world.lacks, things.spared)):
+        raise Misfit("what is to be spared is not there: its name may be misspelled")
     if not things.number:
         is_one = re.search(r"\b(?:file|(?<!home )directory|folder|one)\b", text)
         several = re.search(r"\bfiles\b", text)

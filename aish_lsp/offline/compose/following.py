@@ -146,7 +146,8 @@ def _things(before: Things, said: Things, *, again: bool) -> Things:
     kept = _over(before, said, *names)
     is_some = before.end or before.want in LIMITED
     shows_more = said.sort or (said.want and said.want not in LIMITED)
-    if (before.end and said.act) or (is_some and shows_more):
+    is_narrowed = bool(said.act and said.tests)  # The largest of what is left may be another one.
+    if (before.end and said.act) or (is_some and (shows_more or is_narrowed)):
         raise Misfit("only some of them are meant")
     if said.want or said.sort:
         kept |= {"act": "", "to": "", "sort": said.sort, "want": said.want or before.want}

@@ -32,6 +32,7 @@ class Things:
         sort: how what is shown is sorted or grouped.
         act, to: what is done with them, and the place or value for that.
         these: the names or extensions before "files".
+        spared: the names of files that are left out.
         save: the file that the output goes to.
         lists: ``names`` if only names are to be printed, or what -printf prints.
         end: what is left of the output: ``head -n 5``.
@@ -59,6 +60,7 @@ class Things:
     follow: str = ""
     device: str = ""
     these: str = ""
+    spared: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
 

@@ -70,6 +70,8 @@ def test_what_is_said_takes_the_place_of_what_was_or_is_added(
         ("find all python files", "the largest 3", "change their mode to 644"),
         ("find all python files", "the largest 3", "how many lines do they have?"),
         ("find all python files", "show the first 3 of them", "delete them"),
+        # The three that are left may not be those that were shown.
+        ("the 3 largest files", "delete everything except app.log"),
     ],
 )
 def test_nothing_is_composed_where_it_is_not_clear_which_files_are_meant(

