@@ -272,9 +272,10 @@ def _answer(meant: Match, workspace: WorkspaceFacts) -> Sequence[Part]:
     values = meant.values
     way = suggested(intent, values, workspace, meant.ways)
     if way is None:
-        if workspace.lacks(name := values.get("file", "")):
-            return [Part(f"`{name}` is not here: its name may be misspelled.")]
-        return [Part(f"{intent.does} I do not know how to do that on this machine.")]
+        name = values.get("file", "")
+        missing = f"`{name}` is not here: its name may be misspelled."
+        other = f"{intent.does} I do not know how to do that on this machine."
+        return [Part(missing if workspace.lacks(name) else other)]
     commands = way.commands
     if meant.suffix:
         commands = (f"{commands[0]}{render(meant.suffix, values)}",)

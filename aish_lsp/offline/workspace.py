@@ -194,7 +194,7 @@ class WorkspaceFacts:
         return found[0] if len(found) == 1 else None
 
     def lacks(self, name: str) -> bool:
-        """Return whether there are files here, and none of that name; False if one may be deeper."""
+        """Return whether there are files here, but none of that name, as far as was looked."""
         is_here = not name or self.exists(name) or name.rpartition("/")[2] in self._below
         return bool(self._entries) and not is_here
 
