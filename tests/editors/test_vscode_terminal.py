@@ -44,6 +44,8 @@ def to_terminal(chat: Chat) -> Any:
 def typed(bench: Workbench, text: str) -> None:
     """Type a line into the terminal in sight."""
     bench.command("Terminal: Focus Terminal")
+    # What is typed before is lost.
+    bench.page.locator(".xterm.focus").wait_for()
     bench.page.keyboard.type(text)
     bench.page.keyboard.press("Enter")
 
