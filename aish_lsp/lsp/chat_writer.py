@@ -94,12 +94,11 @@ class ChatWriter:
             StoreUnavailable: as ``text``.
         """
         document = self.document
-        if document is None or self._to_be_loaded is not None:
-            on_disk = await asyncio.to_thread(self._file.read)
-            # While an editor saves, the file may be empty for a moment.
-            if on_disk or document is None:
-                return on_disk
-        return document.text
+        if document is not None and self._to_be_loaded is None:
+            return document.text
+        on_disk = await asyncio.to_thread(self._file.read)
+        # While an editor saves, the file may be empty for a moment.
+        return on_disk or ("" if document is None else document.text)
 
     async def show(self) -> None:
         """Ask the editor to show the document's end, if it can; do not wait for its answer.
