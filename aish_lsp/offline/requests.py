@@ -58,9 +58,8 @@ def shortened(text: str, workspace: WorkspaceFacts) -> str:
         return ""  # It is not said what "it" is, or which of the files "they" are.
     meant = " and ".join(names)
     if there and there["owner"]:
-        of = re.match(r" \w+", wanted[there.end() :])
-        assert of is not None
-        return f"{wanted[: there.start()]}the{of[0]} of {meant}{wanted[there.end() + of.end() :]}"
+        rest = re.sub(r"^ \w+", lambda noun: f"{noun[0]} of {meant}", wanted[there.end() :])
+        return f"{wanted[: there.start()]}the{rest}"
     if there is None:
         own = loses and _names(wanted, workspace)  # There may be a copy in what was told.
         return wanted if own else f"{wanted.rstrip('?.! ')} in {meant}"

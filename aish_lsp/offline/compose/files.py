@@ -460,21 +460,32 @@ def read_files(sentence: str, target: Toolset, also: Collection[str] = ()) -> Th
     if " full of " in sentence:
         raise Misfit("what is in a folder is meant, and not the folder")
     text = understand(sentence, "files", _rules(), things, also)
-    if things.act == "delete" and re.match(r"\w+ (?:(?!with|having)\w+ ){1,4}permissions?\b", text):
-        raise Misfit("what may be done with them is to be taken away")
-    if things.act and "/" in things.roots and len(things.roots) > 1:
-        raise Misfit("a folder, and all there is")
-    if things.act and re.search(r"\bsome\b", text):
-        raise Misfit("it is not said which of them")
-    is_here = not any(root[0] in "/~" for root in things.roots)
-    is_all = things.act == "delete" and all(test.startswith("-not ") for test in things.tests)
-    if is_all and is_here and any(map(target.world.lacks, things.spared)):
-        raise Misfit("what is to be spared is not there: its name may be misspelled")
+    if things.act:
+        _check_change(things, text)
     if not things.number:
         is_one = re.search(r"\b(?:file|(?<!home )directory|folder|one)\b", text)
         several = re.search(r"\bfiles\b", text)
         things.number = "1" if (is_one and not several) or (also and " ones " not in text) else "10"
     return things
+
+
+def _check_change(things: Things, text: str) -> None:
+    """Check that it is clear what a change is to be made to.
+
+    Raises:
+        Misfit: it is not.
+    """
+    deletes = things.act == "delete"
+    if deletes and re.match(r"\w+ (?:(?!with|having)\w+ ){1,4}permissions?\b", text):
+        raise Misfit("what may be done with them is to be taken away")
+    if "/" in things.roots and len(things.roots) > 1:
+        raise Misfit("a folder, and all there is")
+    if re.search(r"\bsome\b", text):
+        raise Misfit("it is not said which of them")
+    is_here = not any(root[0] in "/~" for root in things.roots)
+    is_all = deletes and all(test.startswith("-not ") for test in things.tests)
+    if is_all and is_here and any(map(things.target.world.lacks, things.spared)):
+        raise Misfit("what is to be spared is not there: its name may be misspelled")
 
 
 def composed_files(things: Things) -> Composed:
